@@ -1,0 +1,1 @@
+"""What it means for the fabric: congestion, suggested routes, and the frozen Frame of a tick."""

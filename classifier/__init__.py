@@ -1,0 +1,1 @@
+"""What the traffic is: labels, features, the model, its training and its evaluation."""

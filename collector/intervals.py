@@ -1,0 +1,226 @@
+"""The time between a port's samples, and whether it may be divided by.
+
+Per port: duplicates and late samples, steps of the device's clock, gaps in the collection, marks of
+lost continuity, and counters that the device refreshes more slowly than they are read.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from collector.record import Bools, Floats, Int32s, Int64s
+from collector.rounds import Round
+
+FAST: Final = 0.1
+"""Seconds; ports that are sampled more often than this are read faster than any refresh lasts."""
+
+LONGEST_HOLD: Final = 3.0
+"""Seconds for which an unchanged counter may be thought of as not yet refreshed."""
+
+_CLOCK_TOLERANCE: Final = 2.0
+_LATEST_DELIVERY: Final = 60.0
+_MEMORY: Final = np.float32(0.98)
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """What a round's rows (n) mean in time.
+
+    keep: the row is neither a duplicate nor late. local: ns on the port's own unbroken time line.
+    since_change: seconds that the increase may have taken. slack: seconds of uncertainty.
+    gap: the increase is the backlog of a gap. held: the device has not refreshed its counters.
+    broken: the device reports that continuity was lost. events: what was noticed -> rows.
+    """
+
+    keep: Bools
+    local: Int64s
+    since_change: Floats
+    slack: Floats
+    gap: Bools
+    held: Bools
+    broken: Bools
+    events: Mapping[str, int]
+
+    def select(self, rows: NDArray[np.intp]) -> "Timing":
+        """The same for some of the rows."""
+        return Timing(
+            keep=self.keep[rows],
+            local=self.local[rows],
+            since_change=self.since_change[rows],
+            slack=self.slack[rows],
+            gap=self.gap[rows],
+            held=self.held[rows],
+            broken=self.broken[rows],
+            events=self.events,
+        )
+
+
+class Intervals:
+    """Arrays over ports: when each was last sampled, last changed, and how often it usually is."""
+
+    def __init__(self) -> None:
+        self._start = self._end = 0
+        self._time = np.zeros(0, np.int64)
+        self._received = np.zeros(0, np.int64)
+        self._local = np.zeros(0, np.int64)
+        self._changed_at = np.zeros(0, np.int64)
+        self._backlog_until = np.zeros(0, np.int64)
+        self._mark = np.zeros(0, np.int64)
+        self._seen_at = np.zeros(0, np.int64)
+        self._changed = np.zeros(0, np.bool_)
+        self._stalls = np.zeros(0, np.float32)
+        self._resumed = np.zeros(0, np.float32)
+        self._runs = np.zeros(0, np.float32)
+        self._refresh = np.zeros(0, np.float64)
+        self.usual: Floats = np.full(0, np.nan)
+
+    def grow(self, ports: int) -> None:
+        """Room for `ports` ports."""
+        more = ports - len(self._time)
+        if more <= 0:
+            return
+        for name, array in vars(self).items():
+            if isinstance(array, np.ndarray):
+                fill = np.nan if name == "usual" else 0
+                setattr(self, name, np.pad(array, (0, more), constant_values=fill))
+
+    def begin(self, time: int, seconds: float) -> None:
+        """A tick begins: it ends at `time` (ns)."""
+        self._start, self._end = time - round(seconds * 1e9), time
+
+    def fast(self, port: Int32s) -> Bools:
+        """(rows,) whether each row's port is known to be sampled fast."""
+        quick: Bools = self.usual[port] < FAST
+        return quick
+
+    def liveness(self, time: int, seconds: float) -> tuple[Floats, Bools]:
+        """(P,) seconds since the last sample, and whether that is recent enough to speak of now."""
+        never = self._seen_at == 0
+        age = np.where(never, np.nan, (time - self._seen_at) / 1e9)
+        patience = np.maximum(5 * np.nan_to_num(self.usual, nan=2.0), 3 * seconds) + 0.5
+        return age, ~never & (np.nan_to_num(age, nan=np.inf) <= patience)
+
+    def slow(self, port: Int32s) -> Bools:
+        """(n,) the counters stand still between refreshes that are longer than the polls.
+
+        Then an unchanged reading is nearly always followed by a changed one, which true silence is
+        not, and a fair share of the readings are unchanged.
+        """
+        stalls, resumed = self._stalls[port], self._resumed[port]
+        often = stalls >= 0.15 * self._runs[port]
+        regular = resumed >= 0.7 * stalls
+        verdict: Bools = (stalls >= 4) & regular & often & (self.usual[port] >= FAST)
+        return verdict
+
+    def step(self, part: Round, changed: Bools, fell: Bools) -> Timing:
+        """Advance the ports of a round; `changed`, `fell`: (n,) some counter moved, moved down."""
+        port = part.port
+        first = self._time[port] == 0
+        elapsed, events = self._elapsed(part, first, changed, fell)
+        keep = first | (elapsed > 0)
+        seconds = np.where(first, 0.0, elapsed / 1e9)
+        usual = self.usual[port]
+        local = np.where(first, part.time, self._local[port] + elapsed)
+        gap = ~first & (seconds / part.folded > 5 * usual + 0.1)
+        if gap.any():
+            events["gap"] = int(gap.sum())
+        pending = gap | (local <= self._backlog_until[port])
+        broken = self._broken(part, first)
+        slow = self.slow(port)
+        quiet = (local - self._changed_at[port]) / 1e9
+        hold = np.minimum(1.2 * self._refresh[port] + usual, LONGEST_HOLD)
+        held = slow & ~changed & ~gap & ~broken & (quiet <= hold)
+        since = np.where(slow, np.minimum(quiet, seconds + LONGEST_HOLD), seconds)
+        timing = Timing(
+            keep=keep,
+            local=local,
+            since_change=since,
+            slack=0.02 + np.minimum(np.nan_to_num(usual, nan=1.0), 2.5),
+            gap=pending & ~first,
+            held=held & ~first,
+            broken=broken,
+            events=events,
+        )
+        self._learn(part, timing, first, changed, seconds, quiet)
+        return timing
+
+    def _elapsed(
+        self, part: Round, first: Bools, changed: Bools, fell: Bools
+    ) -> tuple[Int64s, dict[str, int]]:
+        """(n,) ns since each port's last sample; 0 marks a row to drop. And why rows were dropped.
+
+        The device's own clock is believed while it agrees with ours. Where it repeats (the time of
+        the last change), steps or runs back, the time of arrival counts; a sample that is older and
+        whose counters are lower is simply late.
+        """
+        port = part.port
+        told = part.time - self._time[port]
+        duplicate = ~first & (told == 0)
+        late = ~first & (told < 0)
+        jump = np.zeros(len(port), np.bool_)
+        elapsed = told
+        if part.received is not None:
+            arrived = part.received - self._received[port]
+            known = ~first & (self._received[port] != 0) & (arrived > 0)
+            late &= ~known | fell
+            duplicate &= ~known | (~changed & (arrived < 0.5e9 * self.usual[port]))
+            if part.alone:
+                off = np.abs(told - arrived) > np.maximum(_CLOCK_TOLERANCE * 1e9, 0.5 * arrived)
+            else:
+                off = told - arrived > _LATEST_DELIVERY * 1e9
+            jump = known & ((told <= 0) | off) & ~late & ~duplicate
+            elapsed = np.where(jump, arrived, told)
+        elapsed = np.where(late | duplicate | first, 0, elapsed)
+        reasons = {"duplicate": duplicate, "out_of_order": late, "clock_jump": jump}
+        return elapsed, {why: int(rows.sum()) for why, rows in reasons.items() if rows.any()}
+
+    def _broken(self, part: Round, first: Bools) -> Bools:
+        if part.discontinuity is None:
+            return np.zeros(len(part.port), np.bool_)
+        mark = self._mark[part.port]
+        told = part.discontinuity != 0
+        self._mark[part.port] = np.where(told, part.discontinuity, mark)
+        return told & (part.discontinuity != mark) & ~first
+
+    def _learn(
+        self,
+        part: Round,
+        timing: Timing,
+        first: Bools,
+        changed: Bools,
+        seconds: Floats,
+        quiet: Floats,
+    ) -> None:
+        """Remember the round for the next one."""
+        keep = timing.keep
+        port, first, changed = part.port[keep], first[keep], changed[keep]
+        local, seconds, quiet = timing.local[keep], seconds[keep], quiet[keep]
+        self._time[port] = part.time[keep]
+        self._received[port] = part.received or 0
+        self._local[port] = local
+        self._seen_at[port] = np.clip(part.time[keep], self._start, self._end)
+        each, usual = seconds / part.folded[keep], self.usual[port]
+        calm = np.where(timing.gap[keep], usual, np.minimum(each, 3 * np.fmax(usual, each / 3)))
+        moved = np.where(np.isnan(usual), each, usual + 0.1 * (calm - usual))
+        self.usual[port] = np.where(first, usual, moved)
+        waits = timing.gap[keep] & ~changed
+        opened = np.where(waits, local + round(LONGEST_HOLD * 1e9), self._backlog_until[port])
+        self._backlog_until[port] = np.where(changed, 0, opened)
+        self._learn_refresh(port, changed & ~first, quiet, ~first & (part.folded[keep] == 1))
+        self._changed[port] = changed | first
+        self._changed_at[port] = np.where(changed | first, local, self._changed_at[port])
+
+    def _learn_refresh(self, port: Int32s, changed: Bools, quiet: Floats, counts: Bools) -> None:
+        """Count how often a standstill ends at the very next reading, and how long one lasts."""
+        memory = np.where(counts, _MEMORY, np.float32(1))
+        still = counts & ~self._changed[port]
+        self._runs[port] = self._runs[port] * memory + counts
+        self._stalls[port] = self._stalls[port] * memory + still
+        self._resumed[port] = self._resumed[port] * memory + (still & changed)
+        refresh = self._refresh[port]
+        sample = np.minimum(quiet, LONGEST_HOLD)
+        learned = np.where(refresh == 0, sample, refresh + 0.1 * (sample - refresh))
+        self._refresh[port] = np.where(changed & counts, learned, refresh)

@@ -1,0 +1,1 @@
+"""How findings leave: the metric catalogue, Prometheus text, the HTTP API, files."""

@@ -25,7 +25,7 @@ class Step:
     measures: it may also be divided by its interval (false after a reset).
     rebase: the new reading replaces the old one as the base of the next step.
     impossible: no link carries that much; the reading is set aside as a suspect.
-    reset, wrapped, ambiguous, saturated: why, for the event counters.
+    reset, wrapped, ambiguous, saturated, jitter: why, for the event counters.
     """
 
     delta: UInt64s
@@ -37,6 +37,7 @@ class Step:
     wrapped: Bools
     ambiguous: Bools
     saturated: Bools
+    jitter: Bools
 
 
 def step(
@@ -51,8 +52,8 @@ def step(
     """Compare two readings.
 
     before, now: (counters, rows) uint64. known: both readings exist. limit: (counters, rows) the
-    largest increase that the link can have carried. narrow: (counters, 1) wraps at 2**32. unseen:
-    (counters, rows) a narrow counter can have wrapped more than once in the interval.
+    largest increase that the link can have carried. narrow: (counters, rows) wraps at 2**32.
+    unseen: (counters, rows) a narrow counter can have wrapped more than once in the interval.
     broken: (rows,) the device said that continuity was lost in between.
 
     A fall is a wrap only for a narrow counter, only if the wrapped difference is possible at line
@@ -64,6 +65,10 @@ def step(
     saturated = known & (now == SATURATED)
     known = known & ~saturated
     fell = known & (now < before)
+    # A sum that the device reads in parts may fall by a trifle; that is no restart.
+    jitter = fell & ~narrow & ~broken & (now >= before - before // np.uint64(100))
+    known = known & ~jitter
+    fell = fell & ~jitter
     # uint64 arithmetic is modular, so the narrow difference only has to be brought back to 32 bits.
     delta = now - before
     ambiguous = known & narrow & unseen
@@ -89,6 +94,7 @@ def step(
         wrapped=wrapped,
         ambiguous=ambiguous,
         saturated=saturated,
+        jitter=jitter,
     )
 
 
@@ -98,7 +104,7 @@ def line_limits(
     """Largest possible increase of each counter within an interval, and where 32 bits are too few.
 
     speed_bps: (rows,) line rate, NaN where unknown (then 1.6 Tb/s, the fastest port there is).
-    seconds: (rows,) interval. slack: (rows,) seconds by which the device's refresh or the
+    seconds: (counters, rows) interval. slack: (rows,) seconds by which the device's refresh or the
     collector's time stamp may be off. Bytes follow the line rate, packets a line of 64-byte frames,
     times the clock (eight lossless priorities may be summed in one counter).
 
@@ -108,8 +114,11 @@ def line_limits(
     rate = np.where(np.isnan(speed_bps), 1.6e12, speed_bps) / 8
     span = seconds * 1.05 + slack
     octets = rate * span + 65536
-    kinds = {"bytes": octets, "ns": span * 8e9}
-    events = octets / 64 + 1000
-    limits = np.stack([kinds.get(name.rsplit("_", 1)[-1], events) for name in counters])
-    are_bytes = np.array([name.endswith("_bytes") for name in counters])
-    return limits, are_bytes[:, None] & (rate * seconds >= WRAP)[None, :]
+    limits = octets / 64 + 1000
+    for row, name in enumerate(counters):
+        if name.endswith("_bytes"):
+            limits[row] = octets[row]
+        elif name.endswith("_ns"):
+            limits[row] = span[row] * 8e9
+    are_bytes = np.array([name.endswith("_bytes") for name in counters], np.bool_)
+    return limits, are_bytes[:, None] & (rate * seconds >= WRAP)

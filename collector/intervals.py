@@ -11,8 +11,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from collector.block import Block
 from collector.record import Bools, Floats, Int32s, Int64s
-from collector.rounds import Round
 
 FAST: Final = 0.1
 """Seconds; ports that are sampled more often than this are read faster than any refresh lasts."""
@@ -30,14 +30,15 @@ class Timing:
     """What a round's rows (n) mean in time.
 
     keep: the row is neither a duplicate nor late. local: ns on the port's own unbroken time line.
-    since_change: seconds that the increase may have taken. slack: seconds of uncertainty.
-    gap: the increase is the backlog of a gap. held: the device has not refreshed its counters.
+    slow: the device refreshes its counters more slowly than they are read. slack: seconds by which
+    an interval is uncertain. gap: the collection stood still before this row.
+    held: the device has not refreshed its counters.
     broken: the device reports that continuity was lost. events: what was noticed -> rows.
     """
 
     keep: Bools
     local: Int64s
-    since_change: Floats
+    slow: Bools
     slack: Floats
     gap: Bools
     held: Bools
@@ -49,7 +50,7 @@ class Timing:
         return Timing(
             keep=self.keep[rows],
             local=self.local[rows],
-            since_change=self.since_change[rows],
+            slow=self.slow[rows],
             slack=self.slack[rows],
             gap=self.gap[rows],
             held=self.held[rows],
@@ -67,7 +68,6 @@ class Intervals:
         self._received = np.zeros(0, np.int64)
         self._local = np.zeros(0, np.int64)
         self._changed_at = np.zeros(0, np.int64)
-        self._backlog_until = np.zeros(0, np.int64)
         self._mark = np.zeros(0, np.int64)
         self._seen_at = np.zeros(0, np.int64)
         self._changed = np.zeros(0, np.bool_)
@@ -115,31 +115,34 @@ class Intervals:
         verdict: Bools = (stalls >= 4) & regular & often & (self.usual[port] >= FAST)
         return verdict
 
-    def step(self, part: Round, changed: Bools, fell: Bools) -> Timing:
-        """Advance the ports of a round; `changed`, `fell`: (n,) some counter moved, moved down."""
+    def step(self, part: Block, changed: Bools, fell: Bools, newest: Int64s) -> Timing:
+        """Advance the ports of a round.
+
+        changed, fell: (n,) some counter moved, moved down. newest: (n,) local time of the newest
+        base among the row's own counters, 0 where it has none: a row that is late for its port may
+        still be news for its counters, when another source reads the rest of them.
+        """
         port = part.port
         first = self._time[port] == 0
-        elapsed, events = self._elapsed(part, first, changed, fell)
-        keep = first | (elapsed > 0)
+        elapsed, events = self._elapsed(part, first, changed, fell, newest)
+        keep = first | (elapsed > 0) | self._news(part, newest)
         seconds = np.where(first, 0.0, elapsed / 1e9)
         usual = self.usual[port]
         local = np.where(first, part.time, self._local[port] + elapsed)
         gap = ~first & (seconds / part.folded > 5 * usual + 0.1)
         if gap.any():
             events["gap"] = int(gap.sum())
-        pending = gap | (local <= self._backlog_until[port])
         broken = self._broken(part, first)
         slow = self.slow(port)
         quiet = (local - self._changed_at[port]) / 1e9
         hold = np.minimum(1.2 * self._refresh[port] + usual, LONGEST_HOLD)
         held = slow & ~changed & ~gap & ~broken & (quiet <= hold)
-        since = np.where(slow, np.minimum(quiet, seconds + LONGEST_HOLD), seconds)
         timing = Timing(
             keep=keep,
             local=local,
-            since_change=since,
+            slow=slow,
             slack=0.02 + np.minimum(np.nan_to_num(usual, nan=1.0), 2.5),
-            gap=pending & ~first,
+            gap=gap,
             held=held & ~first,
             broken=broken,
             events=events,
@@ -147,8 +150,14 @@ class Intervals:
         self._learn(part, timing, first, changed, seconds, quiet)
         return timing
 
+    def _news(self, part: Block, newest: Int64s) -> Bools:
+        """(n,) not younger than the port's last row, but younger than its own counters' bases."""
+        told = part.time - self._time[part.port]
+        news: Bools = (told <= 0) & (newest < self._local[part.port] + told)
+        return news
+
     def _elapsed(
-        self, part: Round, first: Bools, changed: Bools, fell: Bools
+        self, part: Block, first: Bools, changed: Bools, fell: Bools, newest: Int64s
     ) -> tuple[Int64s, dict[str, int]]:
         """(n,) ns since each port's last sample; 0 marks a row to drop. And why rows were dropped.
 
@@ -158,36 +167,43 @@ class Intervals:
         """
         port = part.port
         told = part.time - self._time[port]
-        duplicate = ~first & (told == 0)
-        late = ~first & (told < 0)
+        news = ~first & self._news(part, newest)
+        duplicate = ~first & (told == 0) & ~news
+        late = ~first & (told < 0) & ~news
         jump = np.zeros(len(port), np.bool_)
         elapsed = told
-        if part.received is not None:
+        if part.received.any():
             arrived = part.received - self._received[port]
-            known = ~first & (self._received[port] != 0) & (arrived > 0)
+            known = (
+                ~first & ~news & (self._received[port] != 0) & (part.received != 0) & (arrived > 0)
+            )
             late &= ~known | fell
             duplicate &= ~known | (~changed & (arrived < 0.5e9 * self.usual[port]))
-            if part.alone:
-                off = np.abs(told - arrived) > np.maximum(_CLOCK_TOLERANCE * 1e9, 0.5 * arrived)
-            else:
-                off = told - arrived > _LATEST_DELIVERY * 1e9
+            tolerance = np.maximum(_CLOCK_TOLERANCE * 1e9, 0.5 * arrived)
+            off = np.where(
+                part.alone,
+                np.abs(told - arrived) > tolerance,
+                told - arrived > _LATEST_DELIVERY * 1e9,
+            )
             jump = known & ((told <= 0) | off) & ~late & ~duplicate
             elapsed = np.where(jump, arrived, told)
         elapsed = np.where(late | duplicate | first, 0, elapsed)
         reasons = {"duplicate": duplicate, "out_of_order": late, "clock_jump": jump}
         return elapsed, {why: int(rows.sum()) for why, rows in reasons.items() if rows.any()}
 
-    def _broken(self, part: Round, first: Bools) -> Bools:
-        if part.discontinuity is None:
-            return np.zeros(len(part.port), np.bool_)
-        mark = self._mark[part.port]
-        told = part.discontinuity != 0
-        self._mark[part.port] = np.where(told, part.discontinuity, mark)
-        return told & (part.discontinuity != mark) & ~first
+    def _broken(self, part: Block, first: Bools) -> Bools:
+        """(n,) a mark that moved, or a first mark that is younger than the sample before it."""
+        if not part.mark.any():
+            return np.zeros(len(part), np.bool_)
+        old = self._mark[part.port]
+        moved = (part.mark != 0) & (part.mark != old)
+        self._mark[part.port] = np.where(moved, part.mark, old)
+        broken: Bools = moved & ~first & ((old != 0) | (part.mark > self._time[part.port]))
+        return broken
 
     def _learn(
         self,
-        part: Round,
+        part: Block,
         timing: Timing,
         first: Bools,
         changed: Bools,
@@ -195,20 +211,17 @@ class Intervals:
         quiet: Floats,
     ) -> None:
         """Remember the round for the next one."""
-        keep = timing.keep
+        keep = timing.keep & (first | (seconds > 0))
         port, first, changed = part.port[keep], first[keep], changed[keep]
         local, seconds, quiet = timing.local[keep], seconds[keep], quiet[keep]
         self._time[port] = part.time[keep]
-        self._received[port] = part.received or 0
+        self._received[port] = part.received[keep]
         self._local[port] = local
         self._seen_at[port] = np.clip(part.time[keep], self._start, self._end)
         each, usual = seconds / part.folded[keep], self.usual[port]
         calm = np.where(timing.gap[keep], usual, np.minimum(each, 3 * np.fmax(usual, each / 3)))
         moved = np.where(np.isnan(usual), each, usual + 0.1 * (calm - usual))
         self.usual[port] = np.where(first, usual, moved)
-        waits = timing.gap[keep] & ~changed
-        opened = np.where(waits, local + round(LONGEST_HOLD * 1e9), self._backlog_until[port])
-        self._backlog_until[port] = np.where(changed, 0, opened)
         self._learn_refresh(port, changed & ~first, quiet, ~first & (part.folded[keep] == 1))
         self._changed[port] = changed | first
         self._changed_at[port] = np.where(changed | first, local, self._changed_at[port])

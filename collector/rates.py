@@ -2,27 +2,42 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from collector.block import Block, join
 from collector.counters import CUMULATIVE, CUMULATIVE_INDEX, GAUGE_INDEX, GAUGES
 from collector.deltas import SATURATED, Step, line_limits, step
 from collector.intervals import Intervals, Timing
 from collector.measured import Measured
-from collector.ports import PortTable
-from collector.record import Batch, Bools, Floats, Int32s, UInt64s
-from collector.rounds import Round, rounds
+from collector.record import Batch, Bools, Floats, Int32s, Int64s, UInt64s
+from collector.rounds import rounds
 
 CLEARED_OFTEN: Final = 1.5
 """Resets (decaying by a tenth a sample) above which somebody else keeps clearing the counters."""
 
 _FROZEN: Final = (("rx_bytes", "rx_packets"), ("tx_bytes", "tx_packets"))
 _FROZEN_AFTER: Final = 3
+_BACKLOG_NS: Final = 3_000_000_000
 _MOST: Final = GAUGE_INDEX["queue_peak_bytes"]
 _MEAN: Final = GAUGE_INDEX["queue_bytes"]
 _SPEED: Final = GAUGE_INDEX["speed_bps"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Sums:
+    """A tick's increases and the ns they took, per counter and port, and what spoilt a rate."""
+
+    increase: Floats
+    span: Floats
+    spoilt: Bools
+
+    @classmethod
+    def zeros(cls, shape: tuple[int, ...]) -> "_Sums":
+        return cls(np.zeros(shape), np.zeros(shape), np.zeros(shape, np.bool_))
 
 
 class Rates:
@@ -33,8 +48,7 @@ class Rates:
     uint64 before any float. What happened to dropped or repaired values is counted in `events`.
     """
 
-    def __init__(self, ports: PortTable) -> None:
-        self._ports = ports
+    def __init__(self, _ports: object = None) -> None:
         self._intervals = Intervals()
         self._size = 0
         shape = (len(CUMULATIVE), 0)
@@ -44,6 +58,7 @@ class Rates:
         self._present: Bools = np.zeros(shape, np.bool_)
         self._suspect: UInt64s = np.zeros(shape, np.uint64)
         self._suspect_at = np.zeros(shape, np.int64)
+        self._backlog_until = np.zeros(shape, np.int64)
         self._rate: Floats = np.full(shape, np.nan)
         self._resets = np.zeros(shape, np.float32)
         self._gauge: Floats = np.full((len(GAUGES), 0), np.nan)
@@ -56,26 +71,28 @@ class Rates:
     ) -> Measured:
         """Take one tick's batches.
 
-        time: ns, the end of the tick. seconds: its length. nominal_bps: (<=P,) line rates from the
+        time: ns, the end of the tick. seconds: its length. nominal_bps: (P,) line rates from the
         topology, NaN where unknown; a port's own `speed_bps` gauge goes before it.
         """
-        self._grow(len(self._ports))
+        seen = [int(batch.port.max()) + 1 for batch in batches]
+        self._grow(max([len(nominal_bps), *seen]))
         self._intervals.begin(time, seconds)
         before = Counter(self.events)
+        self._gauges(batches)
         speed = self._speed(nominal_bps)
-        increase = np.zeros_like(self._rate)
-        span = np.zeros_like(self._rate)
-        touched = np.zeros_like(self._present)
+        sums = _Sums.zeros(self._rate.shape)
         fresh = np.zeros(self._size, np.bool_)
-        for batch in sorted(batches, key=lambda batch: int(batch.time[0])):
-            self._gauges(batch)
-            for part in rounds(batch, self._intervals.fast(batch.port), self._base):
-                fresh[part.port] = True
-                self._round(part, speed, increase, span, touched)
+        if batches:
+            block, twice = join(batches)
+            self._count_event("duplicate", twice)
+            fresh[block.port] = True
+            for part in rounds(block, self._intervals.fast(block.port), self._base):
+                self._round(part, speed, sums)
         with np.errstate(invalid="ignore"):
-            measured = increase / span * 1e9
-        self._rate = np.where(span > 0, measured, np.where(touched, np.nan, self._rate))
-        self._withhold_frozen()
+            measured = sums.increase / sums.span * 1e9
+        known = sums.span > 0
+        self._rate = np.where(known, measured, np.where(sums.spoilt, np.nan, self._rate))
+        self._withhold_frozen(known)
         return self._measured(time, seconds, fresh, self.events - before)
 
     def _measured(self, time: int, seconds: float, fresh: Bools, events: Counter[str]) -> Measured:
@@ -104,33 +121,35 @@ class Rates:
         cells = np.ix_(counters, port)
         return self._value[cells], self._present[cells]
 
-    def _round(
-        self, part: Round, speed: Floats, increase: Floats, span: Floats, touched: Bools
-    ) -> None:
+    def _round(self, part: Block, speed: Floats, sums: _Sums) -> None:
         """Account for at most one row per port: (counters, rows) against the state."""
         port, cells = part.port, np.ix_(part.counters, part.port)
         seen = part.valid & self._present[cells]
-        before = self._value[cells]
-        changed = (seen & (part.values != before)).any(axis=0)
-        fell = (seen & (part.values < before)).any(axis=0)
-        timing = self._intervals.step(part, changed, fell)
+        before, anchor = self._value[cells], self._anchor[cells]
+        newest = np.where(seen, anchor, 0).max(axis=0, initial=0)
+        timing = self._intervals.step(
+            part,
+            (seen & (part.values != before)).any(axis=0),
+            (seen & (part.values < before)).any(axis=0),
+            newest,
+        )
         for reason, count in timing.events.items():
-            self.events[reason] += count
+            self._count_event(reason, count)
         if not timing.keep.all():
             rows = np.flatnonzero(timing.keep)
             part, timing = part.select(rows), timing.select(rows)
             port, cells = part.port, np.ix_(part.counters, part.port)
-            seen, before = part.valid & self._present[cells], self._value[cells]
-        limit, unseen = line_limits(part.names, speed[port], timing.since_change, timing.slack)
-        narrow = np.array([name in part.narrow for name in part.names])[:, None]
-        verdict = step(before, part.values, seen, limit, narrow, unseen, timing.broken)
+            seen, before, anchor = seen[:, rows], before[:, rows], anchor[:, rows]
+        elapsed = timing.local - anchor
+        limit, unseen = line_limits(part.names, speed[port], elapsed / 1e9, timing.slack)
+        verdict = step(before, part.values, seen, limit, part.narrow, unseen, timing.broken)
         verdict = self._suspects(verdict, part, cells, timing, speed)
-        self._apply(verdict, part, cells, timing, increase, span, touched)
+        self._apply(verdict, part, cells, timing, elapsed, sums)
 
     def _suspects(
         self,
         verdict: Step,
-        part: Round,
+        part: Block,
         cells: tuple[NDArray[np.intp], ...],
         timing: Timing,
         speed: Floats,
@@ -140,7 +159,7 @@ class Rates:
             return verdict
         suspect, at = self._suspect[cells], self._suspect_at[cells]
         waited = np.where(at > 0, timing.local[None, :] - at, 0)
-        limit, _ = line_limits(part.names, speed[part.port], timing.since_change, timing.slack)
+        limit, _ = line_limits(part.names, speed[part.port], waited / 1e9, timing.slack)
         stays = (
             verdict.impossible & (at > 0) & (waited > 0) & (part.values >= suspect)
             & (part.values - suspect <= limit)
@@ -149,27 +168,16 @@ class Rates:
         fresh = verdict.impossible & ~stays
         self._suspect[cells] = np.where(fresh, part.values, suspect)
         self._suspect_at[cells] = np.where(fresh, timing.local[None, :], np.where(stays, 0, at))
-        return Step(
-            delta=verdict.delta,
-            counts=verdict.counts,
-            measures=verdict.measures,
-            rebase=verdict.rebase | stays,
-            impossible=fresh,
-            reset=verdict.reset,
-            wrapped=verdict.wrapped,
-            ambiguous=verdict.ambiguous,
-            saturated=verdict.saturated,
-        )
+        return replace(verdict, rebase=verdict.rebase | stays, impossible=fresh)
 
     def _apply(
         self,
         verdict: Step,
-        part: Round,
+        part: Block,
         cells: tuple[NDArray[np.intp], ...],
         timing: Timing,
-        increase: Floats,
-        span: Floats,
-        touched: Bools,
+        elapsed: Int64s,
+        sums: _Sums,
     ) -> None:
         """Write one round's verdict into the state and the tick's sums."""
         present = self._present[cells]
@@ -183,12 +191,11 @@ class Rates:
             )
             self._resets[cells] = resets
         cleared = resets > CLEARED_OFTEN
-        # A gap, or the first change after one, carries a backlog: it counts, but has no rate.
-        usable = verdict.measures & ~timing.gap[None, :] & ~timing.held[None, :] & ~cleared
-        elapsed = timing.local[None, :] - self._anchor[cells]
-        increase[cells] += np.where(usable, verdict.delta, np.uint64(0)).astype(np.float64)
-        span[cells] += np.where(usable, elapsed, 0)
-        touched[cells] |= part.valid & ~usable & ~timing.held[None, :]
+        backlog = self._backlog(part, cells, timing)
+        usable = verdict.measures & ~backlog & ~timing.held[None, :] & ~cleared
+        sums.increase[cells] += np.where(usable, verdict.delta, np.uint64(0)).astype(np.float64)
+        sums.span[cells] += np.where(usable, elapsed, 0)
+        sums.spoilt[cells] |= part.valid & ~usable & ~timing.held[None, :]
         self._value[cells] = np.where(moves, part.values, self._value[cells])
         self._anchor[cells] = np.where(moves, timing.local[None, :], self._anchor[cells])
         self._present[cells] = present | first
@@ -197,48 +204,73 @@ class Rates:
             self._suspect_at[cells] = np.where(settled, 0, self._suspect_at[cells])
         self._count(verdict, cleared & verdict.measures)
 
-    def _count(self, verdict: Step, cleared: Bools) -> None:
-        for reason in ("impossible", "reset", "wrapped", "ambiguous", "saturated"):
-            count = int(np.count_nonzero(getattr(verdict, reason)))
-            if count:
-                self.events[reason] += count
-        if cleared.any():
-            self.events["cleared_elsewhere"] += int(cleared.sum())
+    def _backlog(self, part: Block, cells: tuple[NDArray[np.intp], ...], timing: Timing) -> Bools:
+        """(counters, rows) the increase is what piled up during a gap: it counts, without a rate.
 
-    def _withhold_frozen(self) -> None:
+        The first reading after a gap may still be the old one, so the first change soon after is
+        backlog as well.
+        """
+        until = self._backlog_until[cells]
+        if not (timing.gap.any() or until.any()):
+            return np.zeros_like(part.valid)
+        backlog: Bools = timing.gap[None, :] | (timing.local[None, :] <= until)
+        moved = part.valid & (part.values != self._value[cells])
+        opened = np.where(timing.gap, timing.local + _BACKLOG_NS, 0)[None, :]
+        self._backlog_until[cells] = np.where(moved, 0, np.maximum(until, opened))
+        return backlog
+
+    def _count_event(self, reason: str, count: int) -> None:
+        if count:
+            self.events[reason] += count
+
+    def _count(self, verdict: Step, cleared: Bools) -> None:
+        for reason in ("impossible", "reset", "wrapped", "ambiguous", "saturated", "jitter"):
+            self._count_event(reason, int(np.count_nonzero(getattr(verdict, reason))))
+        self._count_event("cleared_elsewhere", int(cleared.sum()))
+
+    def _withhold_frozen(self, known: Bools) -> None:
         """A byte counter that stands still while its packets go on is broken, not idle."""
         for row, (octets, packets) in enumerate(_FROZEN):
             rate = self._rate[CUMULATIVE_INDEX[octets]]
             stuck = (rate == 0) & (self._rate[CUMULATIVE_INDEX[packets]] > 10)
-            count = np.where(stuck, np.minimum(self._frozen[row] + 1, _FROZEN_AFTER), 0)
-            self._frozen[row] = count
-            frozen = count >= _FROZEN_AFTER
-            if frozen.any():
-                rate[frozen] = np.nan
-                self.events["frozen"] += int(frozen.sum())
+            told = known[CUMULATIVE_INDEX[octets]]
+            longer = np.minimum(self._frozen[row] + 1, _FROZEN_AFTER)
+            self._frozen[row] = np.where(told, np.where(stuck, longer, 0), self._frozen[row])
+            frozen = told & (self._frozen[row] >= _FROZEN_AFTER)
+            rate[self._frozen[row] >= _FROZEN_AFTER] = np.nan
+            self._count_event("frozen", int(frozen.sum()))
 
-    def _gauges(self, batch: Batch) -> None:
+    def _gauges(self, batches: Sequence[Batch]) -> None:
         """Keep each gauge's value of the tick; NaN says nothing and changes nothing."""
-        for name, column in batch.gauges.items():
+        for name in sorted({name for batch in batches for name in batch.gauges}):
             row = GAUGE_INDEX[name]
-            told = ~np.isnan(column)
-            port, values, at = batch.port[told], column[told], batch.time[told]
-            if row in (_MOST, _MEAN) and len(port):
-                sums = np.bincount(port, values, self._size)
-                most = np.full(self._size, -np.inf)
-                np.maximum.at(most, port, values)
-                number = np.bincount(port, minlength=self._size)
-                named = number > 0
-                joined = most if row == _MOST else sums / np.maximum(number, 1)
-                self._gauge[row, named] = joined[named]
+            parts = [batch for batch in batches if name in batch.gauges]
+            values = np.concatenate([batch.gauges[name] for batch in parts])
+            told = ~np.isnan(values)
+            values = values[told]
+            port = np.concatenate([batch.port for batch in parts])[told]
+            time = np.concatenate([batch.time for batch in parts])[told]
+            if row in (_MOST, _MEAN):
+                named, joined = self._joined(row, port, values)
+                self._gauge[row, named] = joined
             else:
                 self._gauge[row, port] = values
-            self._gauge_at[row, port] = at
+            self._gauge_at[row, port] = np.maximum(self._gauge_at[row, port], time)
+
+    def _joined(self, row: int, port: Int32s, values: Floats) -> tuple[Bools, Floats]:
+        """Which ports have the gauge in this tick, and their largest or mean value."""
+        number = np.bincount(port, minlength=self._size)
+        named = number > 0
+        if row == _MEAN:
+            return named, np.bincount(port, values, self._size)[named] / number[named]
+        most = np.full(self._size, -np.inf)
+        np.maximum.at(most, port, values)
+        return named, most[named]
 
     def _speed(self, nominal_bps: Floats) -> Floats:
         """(P,) line rate in force: the port's own word first, then the topology's."""
         nominal = np.full(self._size, np.nan)
-        nominal[: len(nominal_bps)] = nominal_bps[: self._size]
+        nominal[: len(nominal_bps)] = np.where(nominal_bps > 0, nominal_bps, np.nan)
         own = self._gauge[_SPEED]
         # A speed of 0 is how devices say that they do not know it.
         return np.where(own > 0, own, nominal)
@@ -249,9 +281,9 @@ class Rates:
         if ports <= self._size:
             return
         more = ports - self._size
-        for name in ("_value", "_anchor", "_total", "_present", "_suspect", "_suspect_at"):
+        for name in ("_value", "_anchor", "_total", "_present", "_suspect"):
             setattr(self, name, _widen(getattr(self, name), more, 0))
-        for name in ("_resets", "_gauge_at", "_frozen"):
+        for name in ("_suspect_at", "_backlog_until", "_resets", "_gauge_at", "_frozen"):
             setattr(self, name, _widen(getattr(self, name), more, 0))
         for name in ("_rate", "_gauge"):
             setattr(self, name, _widen(getattr(self, name), more, np.nan))

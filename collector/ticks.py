@@ -1,10 +1,14 @@
 """Cuts a stream of batches into ticks by the samples' own time."""
 
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
 from collector.record import Batch
+
+LONGEST_SILENCE: Final = 1000
+"""Ticks without a single sample that are still handed out one by one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,14 +26,19 @@ class TickCutter:
     Tick ends are multiples of the tick length since the epoch, so the same samples always fall
     into the same ticks, however they were chunked on the way. A tick closes when the watermark
     reaches its end: live, the clock; in replay, the time of the newest sample.
+
+    horizon: live only: seconds that a sample may lie in the future. A device whose clock is further
+    ahead is simply wrong, and its samples count as of now.
     """
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self, seconds: float, horizon: float | None = None) -> None:
         self.seconds = seconds
+        self._horizon = None if horizon is None else round(horizon * 1e9)
         self._length = round(seconds * 1e9)
         self._end: int | None = None
         self._waiting: list[Batch] = []
         self.late_rows = 0
+        self.skipped = 0
 
     def push(self, batch: Batch) -> None:
         """Take a batch; its rows need not be sorted."""
@@ -46,8 +55,20 @@ class TickCutter:
         closed: list[Window] = []
         while self._end is not None and self._end <= watermark:
             closed.append(self._close(self._end))
-            self._end += self._length
+            self._end = self._next(self._end + self._length)
         return closed
+
+    def _next(self, end: int) -> int:
+        """The tick after; far later where the empty ticks would be too many to hand out.
+
+        A corrupt time must not make millions of them.
+        """
+        first = min((int(batch.time[0]) for batch in self._waiting), default=end)
+        if first <= end + LONGEST_SILENCE * self._length:
+            return end
+        later = self._tick_end(first)
+        self.skipped += (later - end) // self._length
+        return later
 
     def flush(self) -> list[Window]:
         """The remaining samples, as at the end of a trace."""
@@ -64,6 +85,8 @@ class TickCutter:
         for batch in self._waiting:
             late, due = np.searchsorted(batch.time, (start, end), side="right")
             self.late_rows += int(late)
+            if self._horizon is not None and int(batch.time[-1]) > end + self._horizon:
+                due = len(batch)
             if due:
                 taken.append(batch.select(slice(0, due)) if due < len(batch) else batch)
             if due < len(batch):

@@ -11,6 +11,7 @@ from collector.counters import CUMULATIVE
 from collector.ports import PortTable
 from collector.rates import Rates
 from collector.record import Batch
+from collector.ticks import TickCutter
 
 NS = 1_000_000_000
 EPOCH = 1_700_000_000 * NS
@@ -420,9 +421,7 @@ def test_folding_many_samples_equals_taking_them_one_by_one(ports, samples, rand
         assert not (a.rate("rx_bytes") < 0).any()
 
 
-@given(
-    st.lists(st.integers(0, 2**64 - 1), min_size=2, max_size=12), st.booleans(), st.booleans()
-)
+@given(st.lists(st.integers(0, 2**64 - 1), min_size=2, max_size=12), st.booleans(), st.booleans())
 def test_no_sequence_of_values_gives_a_negative_or_impossible_rate(values, narrow, marked):
     feed = Feed(1e9)
     for number, value in enumerate(values):
@@ -452,3 +451,106 @@ def test_growing_port_table_keeps_what_was_known():
 
     assert 500 == pytest.approx(measured.rate("rx_bytes")[0])
     assert np.isnan(measured.rate("rx_bytes")[1])
+
+
+def test_two_sources_know_different_counters_of_one_instant():
+    rates = Rates()
+    speed = np.array([1e9])
+    for second in range(3):
+        pair = [
+            batch(0, second, {"rx_bytes": 1000 * second}),
+            batch(0, second, {"rx_discards": 10 * second}),
+        ]
+        measured = rates.update(pair, EPOCH + second * NS, 1.0, speed)
+
+    assert 1000 == pytest.approx(measured.rate("rx_bytes")[0])
+    assert 10 == pytest.approx(measured.rate("rx_discards")[0])
+    assert not rates.events
+
+
+def test_a_source_that_lags_behind_another_is_late_for_none_of_its_own_counters():
+    rates = Rates()
+    speed = np.array([1e9])
+    for second in range(1, 12):
+        ahead = batch(0, second, {"rx_bytes": 1000 * second}, received=second)
+        behind = batch(0, second - 0.1, {"rx_discards": 10 * second}, received=second + 0.05)
+        measured = rates.update([ahead], EPOCH + second * NS, 1.0, speed)
+        measured = rates.update([behind], EPOCH + second * NS, 1.0, speed)
+
+    assert 1000 == pytest.approx(measured.rate("rx_bytes")[0])
+    assert 10 == pytest.approx(measured.rate("rx_discards")[0])
+
+
+def test_a_counter_in_every_tenth_row_is_judged_by_its_own_interval():
+    feed = Feed(400e9)
+    for number in range(41):
+        sparse = {"tx_bytes": number * 40_000_000_000} if number % 10 == 0 else {}
+        feed(number, {"rx_bytes": number * 1000} | sparse)
+
+    assert 40e9 == pytest.approx(feed.rate("tx_bytes")[40])
+    assert 0 == feed.rates.events["impossible"]
+
+
+def test_backlog_belongs_to_the_counter_that_moves_late():
+    feed = Feed(200e9)
+    for number in range(10):
+        feed(number, {"rx_bytes": number * 2000, "rx_packets": number * 10})
+    feed(260, {"rx_bytes": 18_000, "rx_packets": 2600})
+    feed(261, {"rx_bytes": 522_000, "rx_packets": 2610})
+    feed(262, {"rx_bytes": 524_000, "rx_packets": 2620})
+
+    assert np.isnan(feed.rate("rx_bytes")[11])
+    assert 2000 == pytest.approx(feed.rate("rx_bytes")[12])
+
+
+def test_garbage_once_loses_no_bytes():
+    feed = Feed(400e9, tick=10)
+    for number, value in enumerate([0, 400, 10**9, 1200, 1600]):
+        feed(10 * number, {"rx_bytes": value * 10**9})
+
+    assert 1600 * 10**9 == feed.total("rx_bytes")
+
+
+def test_a_trifling_fall_is_no_restart():
+    feed = Feed(1e9)
+    for number, value in enumerate([100_000_000, 99_999_990, 100_001_000]):
+        feed(number, {"rx_packets": value})
+
+    assert 0 == feed.rates.events["reset"]
+    assert 1 == feed.rates.events["jitter"]
+    assert 1000 == feed.total("rx_packets")
+
+
+def test_first_mark_that_is_older_than_the_sample_before_breaks_nothing():
+    feed = Feed(1e9)
+    feed(0, {"rx_bytes": 0})
+    feed(1, {"rx_bytes": 1000}, mark=EPOCH - 3600 * NS)
+
+    assert 1000 == pytest.approx(feed.rate("rx_bytes")[1])
+
+
+@pytest.mark.parametrize("chunk", [7, 24, 1000])
+def test_result_does_not_depend_on_chunks(chunk):
+    """Every array of every tick is the same, bit for bit."""
+    random = np.random.default_rng(3)
+    ports, moments = 6, 90
+    time = np.repeat(EPOCH + np.arange(moments) * 10_000_000, ports)
+    port = np.tile(np.arange(ports), moments)
+    octets = random.integers(0, 200_000, (moments, ports)).cumsum(axis=0).ravel()
+    queue = random.integers(0, 5000, moments * ports).astype(float)
+    whole = rows({"rx_bytes": octets}, port, time, gauges={"queue_bytes": queue})
+
+    def frames(size):
+        cutter, rates, found = TickCutter(0.1), Rates(), []
+        for start in range(0, len(whole), size):
+            part = whole.select(slice(start, start + size))
+            cutter.push(part)
+            for window in cutter.advance(int(part.time[-1]) - 1):
+                found.append(rates.update(window.batches, window.end, 0.1, np.full(ports, 1e9)))
+        return found
+
+    whole_frames, chunked = frames(len(whole)), frames(chunk)
+    assert len(whole_frames) >= 8
+    for one, other in zip(whole_frames, chunked, strict=True):
+        for name in ("rates", "totals", "gauges", "interval", "age", "fresh"):
+            np.testing.assert_array_equal(getattr(one, name), getattr(other, name), name)

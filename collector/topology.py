@@ -108,12 +108,13 @@ def _check(topology: Topology, path: Path) -> None:
                 raise ConfigError(
                     f"{path}: links.{index}.{side}.device: {end.device!r} is not among the devices"
                 )
-            earlier = cabled.setdefault((end.device, end.port), index)
-            if earlier != index:
+            key = (end.device, end.port)
+            if key in cabled:
                 raise ConfigError(
                     f"{path}: links.{index}.{side}: {end.device} {end.port} "
-                    f"already ends link {earlier}"
+                    f"already ends link {cabled[key]}"
                 )
+            cabled[key] = index
 
 
 def bind(topology: Topology, ports: PortTable) -> Fabric:

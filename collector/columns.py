@@ -1,5 +1,6 @@
 """Columns of a trace as canonical counters and gauges."""
 
+from collections import Counter
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
@@ -95,11 +96,17 @@ def layout(schema: pa.Schema, path: Path, dictionary: Dictionary) -> Layout:
 
 
 def _check_keys(schema: pa.Schema, path: Path) -> None:
+    twice = [name for name, times in Counter(schema.names).items() if times > 1]
+    if twice:
+        raise TraceError(
+            f"{path}: has the column {twice[0]!r} more than once; keep one of them",
+            reason="mistyped",
+        )
     for name in KEYS:
         if schema.get_field_index(name) < 0:
             present = ", ".join(schema.names) or "none"
             raise TraceError(
-                f"{path}: has no column {name!r} (or more than one); columns found: {present}; "
+                f"{path}: has no column {name!r}; columns found: {present}; "
                 "a trace needs time, device and port",
                 reason="mistyped",
             )

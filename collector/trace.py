@@ -32,7 +32,7 @@ _UTC: Final = pa.timestamp("ns", tz="UTC")
 
 
 class Trace:
-    """A trace that is known to be readable as far as its footers tell.
+    """A trace whose footers and times were read; counters are read later, and may be damaged.
 
     path: what was opened. rows: in all. start, end: ns of the first and the last row. interval:
     seconds, the median sampling interval of a port (1 where no port was sampled twice). columns:
@@ -42,9 +42,7 @@ class Trace:
     that were taken for absent, counted over all readings so far.
     """
 
-    def __init__(
-        self, path: Path, ports: PortTable, spans: Sequence[Sequence[Group]], folder: Path | None
-    ) -> None:
+    def __init__(self, path: Path, ports: PortTable, spans: Sequence[Sequence[Group]]) -> None:
         groups = [group for span in spans for group in span]
         self.path = path
         self.spans = spans
@@ -56,8 +54,8 @@ class Trace:
         self.ignored = tuple(
             dict.fromkeys(name for group in groups for name in group.layout.ignored)
         )
-        self.topology_path = _beside(folder, "topology.json")
-        self.labels_path = _beside(folder, "labels.parquet")
+        self.topology_path = topology_beside(path)
+        self.labels_path = _beside(path, "labels.parquet")
         self.sorted_rows = 0
         self.negative_values = 0
         self._ports = ports
@@ -76,10 +74,13 @@ class Trace:
             raise TraceError(
                 f"{files[0]}: has no rows; a trace needs at least one sample", reason="empty"
             )
-        return cls(path, ports, in_spans(groups), path if path.is_dir() else None)
+        return cls(path, ports, in_spans(groups))
 
     def batches(self, rows: int = 65536) -> Iterator[Batch]:
-        """All rows in time order (ties in file order), `rows` to a batch; TraceError on damage."""
+        """All rows in time order (ties in file order), about `rows` to a batch, no instant split.
+
+        Raises TraceError where a file turns out to be damaged.
+        """
         passage = self.passage(rows)
         while (batch := passage.read()) is not None:
             yield passage.intern(batch)
@@ -169,9 +170,13 @@ class Passage:
             )
 
 
-def _beside(folder: Path | None, name: str) -> Path | None:
-    path = None if folder is None else folder / name
-    return path if path is not None and path.is_file() else None
+def topology_beside(path: Path) -> Path | None:
+    """The topology of a trace that is a folder, None where it brings none."""
+    return _beside(path, "topology.json")
+
+
+def _beside(path: Path, name: str) -> Path | None:
+    return path / name if (path / name).is_file() else None
 
 
 def _files(path: Path) -> list[Path]:
@@ -191,30 +196,36 @@ def _files(path: Path) -> list[Path]:
 
 
 def _check_range(group: Group, time: Int64s) -> None:
-    """Streaming relies on the footer's times, so data that contradict them are damage."""
+    """Streaming relies on the times seen at the opening."""
     if len(time) != group.rows or time.min() < group.first or time.max() > group.last:
         raise TraceError(
-            f"{group.path}: is corrupt: row group {group.index} does not match what the footer "
-            "says of it; copy it again, or write it anew",
-            reason="corrupt",
+            f"{group.path}: changed while it was read (row group {group.index}); replay a copy, or "
+            "a recording that has ended",
+            reason="changed",
         )
 
 
 def _cut(parts: Iterator[Batch], rows: int) -> Iterator[Batch]:
-    """The same rows in batches of `rows`, wherever the parts began and ended."""
-    pending: list[Batch] = []
-    held = 0
+    """The same rows in batches of about `rows`, wherever the parts began and ended.
+
+    Rows of one instant stay together, so that the newest time of a batch may serve as a watermark.
+    """
+    rest: Batch | None = None
     for part in parts:
+        held = part if rest is None else concat([rest, part])
         begin = 0
-        while held + len(part) - begin >= rows:
-            end = begin + rows - held
-            yield concat([*pending, part.select(slice(begin, end))])
-            pending, held, begin = [], 0, end
-        if begin < len(part):
-            pending.append(part.select(slice(begin, None)))
-            held += len(part) - begin
-    if pending:
-        yield concat(pending)
+        # One row more than asked for is needed to see whether an instant is over.
+        while len(held) - begin > rows:
+            end = int(np.searchsorted(held.time, held.time[begin + rows]))
+            if end <= begin:
+                end = int(np.searchsorted(held.time, held.time[begin], side="right"))
+                if end == len(held):
+                    break
+            yield concat([held.select(slice(begin, end))])
+            begin = end
+        rest = held.select(slice(begin, None))
+    if rest is not None:
+        yield concat([rest])
 
 
 def _discontinuity(table: pa.Table, path: Path) -> Int64s:

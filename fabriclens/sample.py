@@ -60,10 +60,13 @@ def _setting(name: str, field: FieldInfo, *, commented: bool = False) -> list[st
 def _toml(value: Any) -> str:
     if isinstance(value, Path):
         return _toml(str(value))
+    if isinstance(value, BaseModel):
+        return _toml(value.model_dump())
     if isinstance(value, tuple | list):
         return f"[{', '.join(_toml(item) for item in value)}]"
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{_toml(key)} = {_toml(item)}" for key, item in value.items()) + "}"
+        pairs = [f"{key} = {_toml(item)}" for key, item in value.items()]
+        return "{" + ", ".join(pairs) + "}"
     return orjson.dumps(value).decode()
 
 

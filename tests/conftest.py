@@ -30,3 +30,9 @@ def free_port() -> int:
 def as_root() -> None:
     if os.geteuid() != 0:
         pytest.skip("needs root to make network namespaces")
+
+
+@pytest.fixture(scope="session")
+def root() -> Path:
+    """The checkout."""
+    return ROOT

@@ -19,6 +19,9 @@ from collector.rounds import rounds
 CLEARED_OFTEN: Final = 1.5
 """Resets (decaying by a tenth a sample) above which somebody else keeps clearing the counters."""
 
+DOUBTED: Final = 3
+"""Steps beyond the line rate, each rising further, after which a port's speed is not believed."""
+
 _FROZEN: Final = (("rx_bytes", "rx_packets"), ("tx_bytes", "tx_packets"))
 _FROZEN_AFTER: Final = 3
 _BACKLOG_NS: Final = 3_000_000_000
@@ -64,6 +67,7 @@ class Rates:
         self._gauge: Floats = np.full((len(GAUGES), 0), np.nan)
         self._gauge_at = np.zeros((len(GAUGES), 0), np.int64)
         self._frozen = np.zeros((len(_FROZEN), 0), np.int16)
+        self._doubt = np.zeros((1, 0), np.int8)
         self.events: Counter[str] = Counter()
 
     def update(
@@ -166,9 +170,20 @@ class Rates:
         )  # fmt: skip
         self.events["level_shift"] += int(stays.sum())
         fresh = verdict.impossible & ~stays
+        self._doubt_speed(part.port, fresh & (at > 0) & (part.values > suspect))
         self._suspect[cells] = np.where(fresh, part.values, suspect)
         self._suspect_at[cells] = np.where(fresh, timing.local[None, :], np.where(stays, 0, at))
         return replace(verdict, rebase=verdict.rebase | stays, impossible=fresh)
+
+    def _doubt_speed(self, port: Int32s, beyond: Bools) -> None:
+        """Counters that go on rising faster than the line can carry prove the speed wrong.
+
+        Some are wrong by nature: a shaper limits only what leaves the port.
+        """
+        doubt = self._doubt[0, port]
+        doubted = np.minimum(doubt + beyond.any(axis=0), DOUBTED).astype(np.int8)
+        self._doubt[0, port] = doubted
+        self._count_event("speed_doubted", int(((doubted == DOUBTED) & (doubt < DOUBTED)).sum()))
 
     def _apply(
         self,
@@ -273,7 +288,8 @@ class Rates:
         nominal[: len(nominal_bps)] = np.where(nominal_bps > 0, nominal_bps, np.nan)
         own = self._gauge[_SPEED]
         # A speed of 0 is how devices say that they do not know it.
-        return np.where(own > 0, own, nominal)
+        known = np.where(own > 0, own, nominal)
+        return np.where(self._doubt[0] >= DOUBTED, np.nan, known)
 
     def _grow(self, ports: int) -> None:
         """Room for new ports; doubling keeps the copying linear."""
@@ -283,7 +299,7 @@ class Rates:
         more = ports - self._size
         for name in ("_value", "_anchor", "_total", "_present", "_suspect"):
             setattr(self, name, _widen(getattr(self, name), more, 0))
-        for name in ("_suspect_at", "_backlog_until", "_resets", "_gauge_at", "_frozen"):
+        for name in ("_suspect_at", "_backlog_until", "_resets", "_gauge_at", "_frozen", "_doubt"):
             setattr(self, name, _widen(getattr(self, name), more, 0))
         for name in ("_rate", "_gauge"):
             setattr(self, name, _widen(getattr(self, name), more, np.nan))

@@ -28,14 +28,17 @@ class TickCutter:
     reaches its end: live, the clock; in replay, the time of the newest sample.
 
     horizon: live only: seconds that a sample may lie in the future. A device whose clock is further
-    ahead is simply wrong, and its samples count as of now.
+    ahead is simply wrong, and its samples count as of now. first: ns, end of the first tick, where
+    ticks shall come even before there are samples; else the first sample decides.
     """
 
-    def __init__(self, seconds: float, horizon: float | None = None) -> None:
+    def __init__(
+        self, seconds: float, *, horizon: float | None = None, first: int | None = None
+    ) -> None:
         self.seconds = seconds
         self._horizon = None if horizon is None else round(horizon * 1e9)
         self._length = round(seconds * 1e9)
-        self._end: int | None = None
+        self._end = first
         self._waiting: list[Batch] = []
         self.late_rows = 0
         self.skipped = 0

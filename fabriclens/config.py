@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic.fields import FieldInfo
 
 from collector.errors import ConfigError
 from collector.sources.linux import LinuxConfig
@@ -172,16 +173,13 @@ def _allowed(loc: Sequence[str | int]) -> list[str]:
         if part in source_models():
             model = source_models()[str(part)]
         elif part in model.model_fields:
-            kinds = [model.model_fields[str(part)].annotation]
-            kinds += get_args(kinds[0])
-            model = next((kind for kind in kinds if _is_model(kind)), model)
+            model = table_of(model.model_fields[str(part)]) or model
     return list(model.model_fields)
 
 
-def _is_model(kind: object) -> bool:
-    return isinstance(kind, type) and issubclass(kind, BaseModel)
-
-
-def config_schema() -> dict[str, Any]:
-    """The JSON schema of the file."""
-    return TypeAdapter(Config).json_schema()
+def table_of(field: FieldInfo) -> type[BaseModel] | None:
+    """The model of a field that is a table, also where the table may be absent."""
+    for kind in (field.annotation, *get_args(field.annotation)):
+        if isinstance(kind, type) and issubclass(kind, BaseModel):
+            return kind
+    return None

@@ -104,8 +104,8 @@ class Daemon:
         """Ticks by our clock, on multiples of the tick's length; late samples go into the next."""
         length = round(self.config.tick * 1e9)
         grace = round(min(GRACE * self.config.tick, 0.2) * 1e9)
-        cutter = TickCutter(self.config.tick, horizon=2 * self.config.tick)
         end = (self.clock.now() // length + 1) * length
+        cutter = TickCutter(self.config.tick, horizon=2 * self.config.tick, first=end)
         while True:
             await self.clock.sleep(max(end + grace - self.clock.now(), 0) / 1e9)
             batches = self.channel.drain()
@@ -133,10 +133,9 @@ class Daemon:
             self.board.publish(frame, self._baker.bake(frame, self._health.snapshot(frame)))
 
     def _sources(self) -> list[Source]:
-        # The dictionary is read here so that a fault in it shows before anything starts.
-        load_dictionary(self.config.dictionary)
+        dictionary = load_dictionary(self.config.dictionary)
         return [
-            load_source(source.kind)[1](source, self.ports, self.clock)
+            load_source(source.kind)[1](source, self.ports, self.clock, dictionary)
             for source in self.config.sources
         ]
 

@@ -1,6 +1,6 @@
 """How long a tick should be for a trace, when nobody says."""
 
-from typing import Final
+from typing import Final, Literal
 
 from collector.errors import ConfigError
 
@@ -30,10 +30,10 @@ def parse_duration(text: str) -> float:
     return seconds
 
 
-def parse_speed(text: str) -> float | str:
+def parse_speed(text: str) -> float | Literal["max"]:
     """A replay speed: `max`, or a factor such as `20` or `0.5x`; raises ConfigError."""
     if text == "max":
-        return text
+        return "max"
     try:
         speed = float(text.removesuffix("x"))
     except ValueError:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from collector.channel import Channel
 from collector.clock import SteadyClock
+from collector.dictionary import load_dictionary
 from collector.ports import PortTable
 from collector.recorder import Recorder
 from collector.sources import load as load_source
@@ -24,7 +25,8 @@ async def record(config: Config, out: Path, seconds: float | None = None) -> int
     channel = Channel(config.queue_rows)
     recorder = Recorder(out, ports, topology=config.topology, clock=clock)
     recorder.open()
-    sources = [load_source(one.kind)[1](one, ports, clock) for one in config.sources]
+    words = load_dictionary(config.dictionary)
+    sources = [load_source(one.kind)[1](one, ports, clock, words) for one in config.sources]
     tasks = [asyncio.create_task(Supervisor(one, channel, clock).run()) for one in sources]
     try:
         async with told_to_end() as ended, asyncio.timeout(seconds):

@@ -1,14 +1,13 @@
 """A documented sample configuration, generated from the models so that it cannot drift."""
 
 from pathlib import Path
-from types import UnionType
-from typing import Any, Union, get_args, get_origin
+from typing import Any
 
 import orjson
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from fabriclens.config import Config, source_models
+from fabriclens.config import Config, source_models, table_of
 
 _HEADER = """\
 # fabriclens configuration. Every value here is the default; delete what you do not change.
@@ -23,7 +22,7 @@ def sample_config() -> str:
     for name, field in Config.model_fields.items():
         if name == "sources":
             tables += _sources()
-        elif model := _section(field):
+        elif model := table_of(field):
             tables += _table(name, model, optional=field.default is None)
         else:
             lines += _setting(name, field)
@@ -68,16 +67,6 @@ def _toml(value: Any) -> str:
         pairs = [f"{key} = {_toml(item)}" for key, item in value.items()]
         return "{" + ", ".join(pairs) + "}"
     return orjson.dumps(value).decode()
-
-
-def _section(field: FieldInfo) -> type[BaseModel] | None:
-    """The model of a table, also where the table may be absent."""
-    kinds = [field.annotation]
-    if get_origin(field.annotation) in {Union, UnionType}:
-        kinds += get_args(field.annotation)
-    return next(
-        (kind for kind in kinds if isinstance(kind, type) and issubclass(kind, BaseModel)), None
-    )
 
 
 def _sentence(model: type[BaseModel]) -> str:

@@ -8,6 +8,7 @@ from typing import Final, Protocol, cast
 from pydantic import BaseModel
 
 from collector.clock import Clock
+from collector.dictionary import Dictionary
 from collector.errors import ConfigError
 from collector.ports import PortTable
 from collector.record import Batch
@@ -16,7 +17,7 @@ from collector.record import Batch
 class Source(Protocol):
     """What the supervisor runs.
 
-    A constructor takes (configuration, ports, clock) and only stores them: no file is opened and no
+    A constructor takes (configuration, ports, clock, dictionary) and only stores them: no file is opened and no
     socket made before `collect` is iterated. A source has no retry loop, no sleep between polls and
     no broad except of its own.
 
@@ -41,7 +42,13 @@ class Source(Protocol):
 class Factory(Protocol):
     """Makes an inert source from its configuration."""
 
-    def __call__(self, config: BaseModel, ports: PortTable, clock: Clock) -> Source: ...
+    def __call__(
+        self,
+        config: BaseModel,
+        ports: PortTable,
+        clock: Clock,
+        dictionary: Dictionary | None = None,
+    ) -> Source: ...
 
 
 @dataclass(frozen=True, slots=True)

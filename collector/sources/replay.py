@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
 from collector.clock import Clock
+from collector.dictionary import Dictionary
 from collector.ports import PortTable
 from collector.record import Batch, Bools, Int32s, UInt64s
 from collector.trace import Trace
@@ -45,7 +46,13 @@ class ReplaySource:
     replays: Final = True
     interval: float | None = None
 
-    def __init__(self, config: ReplayConfig, ports: PortTable, clock: Clock) -> None:
+    def __init__(
+        self,
+        config: ReplayConfig,
+        ports: PortTable,
+        clock: Clock,
+        dictionary: Dictionary | None = None,
+    ) -> None:
         self.config = config
         self.name = config.name
         self.trace: Trace | None = None
@@ -55,10 +62,11 @@ class ReplaySource:
         self.lag = 0.0
         self._ports = ports
         self._clock = clock
+        self._dictionary = dictionary
 
     async def collect(self) -> AsyncGenerator[Batch, None]:
         """Batches in time order; TraceError where the trace is damaged."""
-        trace = await asyncio.to_thread(Trace.open, self.config.path, self._ports)
+        trace = await asyncio.to_thread(Trace.open, self.config.path, self._ports, self._dictionary)
         self.trace = trace
         shift = self._clock.now() - trace.start if self.config.realtime else 0
         length = trace.end - trace.start + max(round(trace.interval * 1e9), 1)

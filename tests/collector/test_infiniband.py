@@ -134,6 +134,13 @@ async def test_factor_four(shared):
     assert (last - first) / 60 == 6_458_810_000
 
 
+async def test_only_hardware_that_is_up_is_worth_a_warning(capsys):
+    await read(CASES / "speed-unknown" / "tree")
+    warned = [line for line in capsys.readouterr().out.splitlines() if "speed_unknown" in line]
+    # vnet3 and tap0 are virtual, ens5f0, eno2 and ibp1s0 are down.
+    assert ["eth7" in line for line in warned] == [True]
+
+
 @pytest.mark.parametrize(
     ("text", "bps"),
     [("400 Gb/sec (4X NDR)", 4e11), ("2.5 Gb/sec (1X SDR)", 2.5e9), ("100 Gb/sec", 1e11)],

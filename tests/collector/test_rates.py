@@ -554,3 +554,13 @@ def test_result_does_not_depend_on_chunks(chunk):
     for one, other in zip(whole_frames, chunked, strict=True):
         for name in ("rates", "totals", "gauges", "interval", "age", "fresh"):
             np.testing.assert_array_equal(getattr(one, name), getattr(other, name), name)
+
+
+def test_a_speed_that_the_counters_keep_breaking_is_not_believed():
+    """A shaper gives the speed of one direction; the other one is faster, and real."""
+    feed = Feed(10e6)
+    for number in range(12):
+        feed(number, {"rx_bytes": number * 100_000_000, "tx_bytes": number * 1000})
+
+    assert 1e8 == pytest.approx(feed.rate("rx_bytes")[-1])
+    assert 1 == feed.rates.events["speed_doubted"]

@@ -268,6 +268,21 @@ async def test_an_interface_comes_and_goes(lab):
     await source.close()
 
 
+async def test_more_changes_than_a_socket_holds(lab):
+    """The kernel drops notifications that nobody fetches; then everything is asked for anew."""
+    source = source_of(lab.a)
+    await read(source)
+    lines = [f"link add p{n} type veth peer name q{n}" for n in range(150)]
+    lines += ["link set p7 name p-seven", "link del p8"]
+    command = ["ip", "-n", lab.a, "-batch", "-"]
+    subprocess.run(command, input="\n".join(lines), text=True, check=True, timeout=60)
+    names = {port for device, port in await read(source) if device == lab.a}
+    await source.close()
+    assert len(names) == 299
+    assert "p-seven" in names
+    assert not names & {"p7", "p8", "q8"}
+
+
 async def test_a_namespace_replaced_by_one_of_the_same_name(lab):
     source = source_of(lab.a)
     await asyncio.to_thread(lab.send_udp, 50, 1000)

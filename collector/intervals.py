@@ -100,8 +100,9 @@ class Intervals:
         """(P,) seconds since the last sample, and whether that is recent enough to speak of now."""
         never = self._seen_at == 0
         age = np.where(never, np.nan, (time - self._seen_at) / 1e9)
-        patience = np.maximum(5 * np.nan_to_num(self.usual, nan=2.0), 3 * seconds) + 0.5
-        return age, ~never & (np.nan_to_num(age, nan=np.inf) <= patience)
+        usual = np.where(np.isnan(self.usual), 2.0, self.usual)
+        patience = np.maximum(5 * usual, 3 * seconds) + 0.5
+        return age, ~never & (age <= patience)
 
     def slow(self, port: Int32s) -> Bools:
         """(n,) the counters stand still between refreshes that are longer than the polls.
@@ -141,7 +142,7 @@ class Intervals:
             keep=keep,
             local=local,
             slow=slow,
-            slack=0.02 + np.minimum(np.nan_to_num(usual, nan=1.0), 2.5),
+            slack=0.02 + np.minimum(np.where(np.isnan(usual), 1.0, usual), 2.5),
             gap=gap,
             held=held & ~first,
             broken=broken,

@@ -1,7 +1,7 @@
 """From raw counters to what a tick measured: the state of every counter of every port."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -84,25 +84,32 @@ class Rates:
         before = Counter(self.events)
         self._gauges(batches)
         speed = self._speed(nominal_bps)
-        sums = _Sums.zeros(self._rate.shape)
+        # The rates of the tick before belong to its consumers; they are never written again.
+        self._rate = self._rate.copy()
         fresh = np.zeros(self._size, np.bool_)
         if batches:
             block, twice = join(batches)
             self._count_event("duplicate", twice)
             fresh[block.port] = True
-            for part in rounds(block, self._intervals.fast(block.port), self._base):
-                self._round(part, speed, sums)
+            self._account(block, speed)
+        return self._measured(time, seconds, fresh, self.events - before)
+
+    def _account(self, block: Block, speed: Floats) -> None:
+        """All rows of a tick, and then the rates of the counters that they hold."""
+        sums = _Sums.zeros((len(block.counters), self._size))
+        for part in rounds(block, self._intervals.fast(block.port), self._base):
+            self._round(part, speed, sums)
+        known = sums.span > 0
         with np.errstate(invalid="ignore"):
             measured = sums.increase / sums.span * 1e9
-        known = sums.span > 0
-        self._rate = np.where(known, measured, np.where(sums.spoilt, np.nan, self._rate))
-        self._withhold_frozen(known)
-        return self._measured(time, seconds, fresh, self.events - before)
+        old = np.where(sums.spoilt, np.nan, self._rate[block.counters])
+        self._rate[block.counters] = np.where(known, measured, old)
+        self._withhold_frozen({name: known[row] for row, name in enumerate(block.names)})
 
     def _measured(self, time: int, seconds: float, fresh: Bools, events: Counter[str]) -> Measured:
         age, live = self._intervals.liveness(time, seconds)
         self._rate[:, ~live] = np.nan
-        usual = np.nan_to_num(self._intervals.usual, nan=1.0)
+        usual = np.where(np.isnan(self._intervals.usual), 1.0, self._intervals.usual)
         expired = time - self._gauge_at > (15e9 * usual + 5e9)
         gauges = np.where(expired | ~live, np.nan, self._gauge)
         # The totals are copied because the next tick goes on counting in place.
@@ -208,11 +215,16 @@ class Rates:
         cleared = resets > CLEARED_OFTEN
         backlog = self._backlog(part, cells, timing)
         usable = verdict.measures & ~backlog & ~timing.held[None, :] & ~cleared
-        sums.increase[cells] += np.where(usable, verdict.delta, np.uint64(0)).astype(np.float64)
-        sums.span[cells] += np.where(usable, elapsed, 0)
-        sums.spoilt[cells] |= part.valid & ~usable & ~timing.held[None, :]
-        self._value[cells] = np.where(moves, part.values, self._value[cells])
-        self._anchor[cells] = np.where(moves, timing.local[None, :], self._anchor[cells])
+        port = part.port
+        sums.increase[:, port] += np.where(usable, verdict.delta, np.uint64(0))
+        sums.span[:, port] += np.where(usable, elapsed, 0)
+        sums.spoilt[:, port] |= part.valid & ~usable & ~timing.held[None, :]
+        if moves.all():
+            self._value[cells] = part.values
+            self._anchor[cells] = timing.local[None, :]
+        else:
+            self._value[cells] = np.where(moves, part.values, self._value[cells])
+            self._anchor[cells] = np.where(moves, timing.local[None, :], self._anchor[cells])
         self._present[cells] = present | first
         settled = verdict.rebase & (self._suspect_at[cells] > 0)
         if settled.any():
@@ -243,12 +255,14 @@ class Rates:
             self._count_event(reason, int(np.count_nonzero(getattr(verdict, reason))))
         self._count_event("cleared_elsewhere", int(cleared.sum()))
 
-    def _withhold_frozen(self, known: Bools) -> None:
+    def _withhold_frozen(self, known: Mapping[str, Bools]) -> None:
         """A byte counter that stands still while its packets go on is broken, not idle."""
         for row, (octets, packets) in enumerate(_FROZEN):
+            if octets not in known or packets not in known:
+                continue
             rate = self._rate[CUMULATIVE_INDEX[octets]]
             stuck = (rate == 0) & (self._rate[CUMULATIVE_INDEX[packets]] > 10)
-            told = known[CUMULATIVE_INDEX[octets]]
+            told = known[octets]
             longer = np.minimum(self._frozen[row] + 1, _FROZEN_AFTER)
             self._frozen[row] = np.where(told, np.where(stuck, longer, 0), self._frozen[row])
             frozen = told & (self._frozen[row] >= _FROZEN_AFTER)

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from collector.errors import ConfigError
 from collector.ports import PortTable
-from collector.record import Floats, Int32s
+from collector.record import Bools, Floats, Int32s
 
 Role = Literal["unknown", "host", "leaf", "spine", "core", "wan"]
 ROLES: Final[tuple[Role, ...]] = ("unknown", "host", "leaf", "spine", "core", "wan")
@@ -74,6 +74,13 @@ class Fabric:
         """(P,) role of the device that each port belongs to."""
         roles: Int32s = self.role[self.device]
         return roles
+
+    def faces_host(self) -> Bools:
+        """(P,) True on switch ports cabled to a host: what they send is what it receives."""
+        peers = self.peer_device()
+        faces = (peers >= 0) & (self.role[peers] == HOST)
+        result: Bools = faces & (self.port_role() != HOST)
+        return result
 
     def peer_device(self) -> Int32s:
         """(P,) device at the other end of each port's cable, -1 where unknown."""

@@ -17,9 +17,9 @@ from collector.record import Batch
 class Source(Protocol):
     """What the supervisor runs.
 
-    A constructor takes (configuration, ports, clock, dictionary) and only stores them: no file is opened and no
-    socket made before `collect` is iterated. A source has no retry loop, no sleep between polls and
-    no broad except of its own.
+    A constructor takes (configuration, ports, clock, dictionary) and only stores them: no file is
+    opened and no socket made before `collect` is iterated. A source has no retry loop, no sleep
+    between polls and no broad except of its own.
 
     name: unique in one configuration. interval: seconds between polls; None for a stream.
     """

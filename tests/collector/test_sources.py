@@ -55,7 +55,10 @@ def test_an_unknown_kind_names_the_known_ones() -> None:
 
 
 def test_a_source_is_imported_only_when_asked_for() -> None:
-    script = "import sys, collector.sources; print([m for m in sys.modules if m.startswith('collector.sources.')])"
+    script = (
+        "import sys, collector.sources;"
+        "print([m for m in sys.modules if m.startswith('collector.sources.')])"
+    )
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )

@@ -28,7 +28,7 @@ def test_an_empty_file_is_the_default(tmp_path):
 
 
 def test_the_default_binds_to_loopback():
-    assert "127.0.0.1" == Config().http.host
+    assert Config().http.host == "127.0.0.1"
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_every_fault_names_field_and_remedy(text, words, tmp_path):
 def test_all_faults_are_told_at_once(tmp_path):
     said = fault("tick = 0\nqueue_rows = 1\n[http]\nport = -1", tmp_path)
 
-    assert 3 == len(said.splitlines())
+    assert len(said.splitlines()) == 3
 
 
 def test_two_sources_of_one_name(tmp_path):
@@ -94,7 +94,7 @@ def test_sample_is_valid_and_is_the_default(tmp_path):
     config = read_config(path)
 
     assert Config().model_dump(exclude={"sources"}) == config.model_dump(exclude={"sources"})
-    assert ["linux"] == [source.kind for source in config.sources]
+    assert [source.kind for source in config.sources] == ["linux"]
 
 
 def test_sample_names_every_setting():
@@ -111,8 +111,8 @@ def test_command_line_goes_before_the_file(tmp_path):
     path = tmp_path / "x.toml"
     path.write_text("[http]\nport = 1234")
 
-    assert 4321 == daemon_config(path, port=4321).http.port
-    assert "127.0.0.1" == daemon_config(path, port=4321).http.host
+    assert daemon_config(path, port=4321).http.port == 4321
+    assert daemon_config(path, port=4321).http.host == "127.0.0.1"
 
 
 def test_a_trace_that_is_not_there_is_named(tmp_path):

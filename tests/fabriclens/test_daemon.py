@@ -1,4 +1,4 @@
-"""The running daemon, scraped by a real Prometheus whose query API gives the trace's values back."""
+"""The running daemon, scraped by a real Prometheus: its query API gives the trace's values."""
 
 import asyncio
 import contextlib
@@ -12,6 +12,7 @@ import aiohttp
 import pytest
 
 from collector.errors import ConfigError
+from collector.sources.replay import ReplayConfig
 from fabriclens.config import Config, HttpConfig
 from fabriclens.daemon import Daemon
 from tests.fabriclens.traces import HOST_TOTAL, LEAF_TOTAL, write_small
@@ -43,8 +44,6 @@ async def running(chosen):
 
 
 def replaying(trace, **options):
-    from collector.sources.replay import ReplayConfig
-
     return (ReplayConfig(path=trace, **options),)
 
 
@@ -129,7 +128,7 @@ async def test_exposition_is_clean(tmp_path):
         subprocess.run, ["promtool", "check", "metrics"], input=text, capture_output=True
     )
 
-    assert (0, b"", b"") == (checked.returncode, checked.stdout, checked.stderr)
+    assert (checked.returncode, checked.stdout, checked.stderr) == (0, b"", b"")
 
 
 async def test_live_counters_of_this_machine():
@@ -137,7 +136,7 @@ async def test_live_counters_of_this_machine():
         async with aiohttp.ClientSession(f"http://127.0.0.1:{daemon.http.address[1]}") as client:
             await asyncio.sleep(2)
             async with client.get("/readyz") as ready:
-                assert 200 == ready.status
+                assert ready.status == 200
             async with client.get("/metrics") as answer:
                 text = await answer.text()
     assert 'fabriclens_source_up{source="linux"} 1' in text
@@ -171,5 +170,5 @@ def test_sigterm_ends_the_daemon_in_good_order(tmp_path, free_port):
     process.send_signal(signal.SIGTERM)
 
     _, rest = process.communicate(timeout=10)
-    assert 0 == process.returncode, rest
+    assert process.returncode == 0, rest
     assert b"Traceback" not in rest

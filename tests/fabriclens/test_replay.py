@@ -21,15 +21,15 @@ def run(trace, **options):
 def test_small_trace_gives_the_values_worked_out_by_hand(tmp_path):
     frames, summary = run(write_small(tmp_path / "trace"))
 
-    assert 1.0 == summary["tick_seconds"]
-    assert SECONDS == summary["ticks"]
+    assert summary["tick_seconds"] == 1.0
+    assert summary["ticks"] == SECONDS
     last = frames[-1]
     host, leaf = last.devices.index("h0"), last.devices.index("leaf0")
-    assert HOST_TOTAL == last.measured.total("tx_bytes")[host]
-    assert LEAF_TOTAL == last.measured.total("rx_bytes")[leaf]
-    assert 0.1 == pytest.approx(last.congestion.tx_utilization[host])
-    assert 0.1 == pytest.approx(last.congestion.rx_utilization[leaf])
-    assert 1 == summary["events"]["reset"]
+    assert last.measured.total("tx_bytes")[host] == HOST_TOTAL
+    assert last.measured.total("rx_bytes")[leaf] == LEAF_TOTAL
+    assert pytest.approx(last.congestion.tx_utilization[host]) == 0.1
+    assert pytest.approx(last.congestion.rx_utilization[leaf]) == 0.1
+    assert summary["events"]["reset"] == 1
 
 
 def test_findings_hold_a_row_per_tick_and_live_port(tmp_path):
@@ -38,12 +38,12 @@ def test_findings_hold_a_row_per_tick_and_live_port(tmp_path):
     found = pq.read_table(out / "ports.parquet")
 
     assert 2 * len(frames) == found.num_rows
-    assert [
+    assert found.column_names == [
         "time", "device", "port", "label", "reason", "share_parameter_sync",
         "share_gradient_update", "share_all_to_all", "share_other", "share_idle", "confidence",
         "tx_bytes_per_second", "rx_bytes_per_second", "utilization", "held", "congestion_score",
         "congestion_cause",
-    ] == found.column_names  # fmt: skip
+    ]  # fmt: skip
     shares = np.column_stack([found[name] for name in found.column_names if "share" in name])
     np.testing.assert_allclose(shares.sum(axis=1), 1, atol=1e-5)
     assert {"none"} == set(found["congestion_cause"].to_pylist())
@@ -75,21 +75,16 @@ def shortened(trace, folder, seconds):
 
 
 def test_degraded_link_is_found_and_avoided(root):
-    frames, summary = run(root / "replay_data/degraded_link")
+    """The slow link's two ends are the ports that hurt most, and weights go round it."""
+    frames, _ = run(root / "replay_data/degraded_link")
 
-    hot = {(port["device"], port["port"]) for port in summary_ports(frames)}
-    assert ("leaf0", "Ethernet52") in hot or ("leaf0", "Ethernet68") in hot or hot
-    weights = [one for one in frames[-1].suggestions if one.kind == "set_weights"]
-    assert weights
-    assert {"leaf0", "leaf1"} == {one.device for one in weights}
-
-
-def summary_ports(frames):
-    score = np.nanmax([frame.congestion.score[: len(frames[0].ports)] for frame in frames], axis=0)
-    return [
-        {"device": frames[0].devices[port], "port": frames[0].ports[port]}
-        for port in np.flatnonzero(score >= 0.5)
-    ]
+    score = np.stack([np.nan_to_num(frame.congestion.score) for frame in frames])
+    worst = np.argsort((score >= 0.5).sum(axis=0))[-2:]
+    names = {(frames[0].devices[port], frames[0].ports[port]) for port in worst}
+    assert names == {("leaf0", "Ethernet20"), ("spine1", "Ethernet0")}
+    weights = {one.device: dict(one.weights) for one in frames[-1].suggestions if one.destination}
+    assert set(weights) == {"leaf0", "leaf1"}
+    assert weights["leaf0"]["Ethernet16"] == 5 * weights["leaf0"]["Ethernet20"]
 
 
 def test_broken_trace_leaves_no_findings_behind(tmp_path):
@@ -109,4 +104,4 @@ def test_unknown_columns_are_said_not_fatal(tmp_path):
     pq.write_table(extra, trace / "counters.parquet")
     _, summary = run(trace)
 
-    assert ["colour"] == summary["ignored_columns"]
+    assert summary["ignored_columns"] == ["colour"]

@@ -1,0 +1,144 @@
+"""The step period of a port, by autocorrelation of its recent activity."""
+
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import fft
+
+from collector.record import Floats, Int64s
+
+RESOLUTION: Final = 0.1
+"""Seconds per cell of the history, whatever the tick is."""
+CELLS: Final = 256
+SHORTEST: Final = 0.3
+"""Seconds; steps shorter than about three cells cannot be told from noise."""
+REPEATS: Final = 2.5
+"""How many periods the history must hold before one is believed."""
+DIVISOR: Final = 0.85
+"""A whole fraction of the best lag wins if it correlates at least this well relative to it."""
+STRENGTH: Final = 0.3
+"""Autocorrelation below which there is no period."""
+_NS: Final = round(RESOLUTION * 1e9)
+
+
+class History:
+    """Running volume of C columns at fixed points in time: a ring of CELLS cells of RESOLUTION.
+
+    `total` is the (C,) volume up to each column's own `time` (ns, 0 before the first sample).
+    """
+
+    def __init__(self, columns: int) -> None:
+        self.total = np.zeros(columns)
+        self.time = np.zeros(columns, dtype=np.int64)
+        self.began = np.zeros(columns, dtype=np.int64)
+        self._ring = np.zeros((columns, CELLS), dtype=np.float64)
+
+    def grow(self, columns: int) -> None:
+        """Make room for further columns; they start without history."""
+        extra = columns - len(self.total)
+        self.total = np.pad(self.total, (0, extra))
+        self.time = np.pad(self.time, (0, extra))
+        self.began = np.pad(self.began, (0, extra))
+        self._ring = np.pad(self._ring, ((0, extra), (0, 0)))
+
+    def update(self, now: int, level: Floats, elapsed: Floats) -> None:
+        """Take in (C,) levels that held for (C,) seconds up to `now`; 0 seconds: nothing new."""
+        start = now - np.round(elapsed * 1e9).astype(np.int64)
+        known = elapsed > 0
+        newest = now // _NS
+        cells = min(int(newest - (start.min(initial=now)) // _NS), CELLS)
+        for back in range(cells):
+            cell = newest - back
+            since = (cell * _NS - start) * 1e-9
+            within = known & (since > 0)
+            value = self.total + level * since
+            self._ring[within, cell % CELLS] = value[within]
+        self.total += level * elapsed
+        self.began = np.where(known & (self.began == 0), start, self.began)
+        self.time = np.where(known, now, self.time)
+
+    def seconds(self) -> NDArray[np.float64]:
+        """(C,) seconds of history."""
+        return (self.time - self.began).astype(np.float64) * 1e-9
+
+    def at(self, ago: Floats) -> NDArray[np.float64]:
+        """(K, C) volume up to `ago` (K, C) seconds before each column's newest sample."""
+        oldest = np.minimum(self.seconds(), (CELLS - 2) * RESOLUTION)
+        place = (self.time * 1e-9 - np.clip(ago, 0.0, oldest)) / RESOLUTION
+        cell = np.floor(place)
+        column = np.arange(len(self.total))
+        newest = (self.time // _NS).astype(np.float64)
+        low = self._ring[column, cell.astype(np.int64) % CELLS]
+        high = self._ring[column, (cell.astype(np.int64) + 1) % CELLS]
+        # The cell after the newest one is not written yet: the running total stands for it.
+        last = cell >= newest
+        span = np.maximum(self.time * 1e-9 / RESOLUTION - newest, 1e-9)
+        share = np.where(last, (place - cell) / span, place - cell)
+        result: Floats = low + np.clip(share, 0, 1) * (np.where(last, self.total, high) - low)
+        return result
+
+    def levels(self, columns: Int64s) -> NDArray[np.float64]:
+        """(columns, CELLS - 2) mean level per cell, oldest first; 0 before the history began."""
+        newest = self.time[columns] // _NS
+        order = (newest[:, None] - np.arange(CELLS - 2, -1, -1)) % CELLS
+        volume = self._ring[columns[:, None], order]
+        step: Floats = np.diff(volume, axis=1) / RESOLUTION
+        held = np.minimum(self.seconds()[columns] / RESOLUTION, CELLS - 2).astype(np.int64) - 1
+        step[np.arange(CELLS - 2) < (CELLS - 2 - held)[:, None]] = np.nan
+        return step
+
+
+def periods(levels: Floats) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Period in seconds and its autocorrelation, per row; (NaN, 0) where there is none.
+
+    Rows are smoothed over 0.25 s first and the highest peak is taken, not the first high one: the
+    first locks on the layers inside a step.
+    """
+    held = np.isfinite(levels)
+    count = np.maximum(held.sum(axis=1, keepdims=True), 1)
+    filled = np.where(held, levels, 0.0)
+    filled[:, 1:-1] = (filled[:, :-2] * 0.75 + filled[:, 1:-1] + filled[:, 2:] * 0.75) / 2.5
+    centred = np.where(held, filled - (filled * held).sum(axis=1, keepdims=True) / count, 0.0)
+    size = 2 * CELLS
+    spectrum = fft.rfft(centred, size, axis=1)
+    lags = fft.irfft(np.abs(spectrum) ** 2, size, axis=1)[:, :CELLS]
+    lag = np.arange(CELLS)
+    variance = lags[:, :1] / count
+    overlap = np.maximum(count - lag, 1)
+    ratio = lags / overlap / np.where(variance > 1e-12, variance, np.inf)
+    peak = np.zeros_like(ratio, dtype=bool)
+    peak[:, 1:-1] = (ratio[:, 1:-1] > ratio[:, :-2]) & (ratio[:, 1:-1] >= ratio[:, 2:])
+    peak &= (lag * RESOLUTION >= SHORTEST) & (lag * REPEATS <= count)
+    best = np.where(peak, ratio, -1.0).argmax(axis=1)
+    row = np.arange(len(ratio))
+    best = _fundamental(ratio, peak, best)
+    middle = ratio[row, best]
+    found = peak[row, best] & (middle >= STRENGTH)
+    before, after = ratio[row, best - 1], ratio[row, np.minimum(best + 1, CELLS - 1)]
+    bend = before - 2 * middle + after
+    shift = np.where(bend < 0, 0.5 * (before - after) / np.where(bend < 0, bend, -1.0), 0.0)
+    return (
+        np.where(found, (best + shift) * RESOLUTION, np.nan),
+        np.where(found, np.minimum(middle, 1.0), 0.0),
+    )
+
+
+def _fundamental(
+    ratio: Floats, peak: NDArray[np.bool_], best: NDArray[np.intp]
+) -> NDArray[np.intp]:
+    """The smallest whole fraction of the best lag that is nearly as good a peak itself.
+
+    Only whole fractions count: a step repeats at its multiples, a layer fits one by chance only.
+    """
+    row = np.arange(len(ratio))
+    limit = DIVISOR * ratio[row, best]
+    for divisor in range(2, 9):
+        near = np.rint(best / divisor).astype(np.intp)
+        for lag in (near - 1, near, near + 1):
+            place = np.clip(lag, 0, CELLS - 1)
+            good = peak[row, place] & (ratio[row, place] >= limit)
+            best = np.where(good, place, best)
+            limit = np.where(good, np.inf, limit)
+        limit = np.where(np.isinf(limit), DIVISOR * ratio[row, best], limit)
+    return best

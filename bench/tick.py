@@ -1,9 +1,9 @@
-"""One whole tick, rates to baked metrics, at 20,000 and 100,000 ports with 25 counters each.
+"""One whole tick, rates to baked metrics: 20,000 and 100,000 ports with 25 counters each.
 
-Ports are grouped into leaves of 64 below spines; three quarters of them are active. Each size runs in
-a process of its own, so that peak memory is its own. Prints seconds of the slowest and the median
-tick after warm-up, by stage, and the ratio to a reference measured in the same run: prometheus-client
-rendering one hundredth of the same number of series.
+Ports are grouped into leaves of 64 below spines; three quarters of them are active. Each size runs
+in a process of its own, so that peak memory is its own. Prints the median and the slowest tick
+after warm-up, by stage, and the ratio to a reference of the same run: what prometheus-client takes
+to render as many series.
 """
 
 import multiprocessing
@@ -29,6 +29,7 @@ from fabriclens.tick import Tick
 TICKS = 14
 WARM = 6
 COUNTERS = CUMULATIVE[:25]
+HEALTHY = {"fec_uncorrected", "symbol_errors", "link_downs", "rx_errors", "tx_errors"}
 START = 1_700_000_000 * 10**9
 FORM = Form(openmetrics=False, gzip=True)
 
@@ -69,6 +70,8 @@ class Counters:
     def batch(self, tick):
         duty = self.random.random(len(self.port)) * self.active
         for name in COUNTERS:
+            if name in HEALTHY:
+                continue
             rise = 40e9 * duty if name.endswith("_bytes") else 1e6 * duty
             self.values[name] = self.values[name] + rise.astype(np.uint64)
         time_ns = np.full(len(self.port), START + tick * 10**9 - 10**8, np.int64)
@@ -120,11 +123,15 @@ def main(sizes):
         worker.join()
         median = float(np.median(spent))
         print(f"{size} ports, {len(COUNTERS)} counters, {series} series, {active} ports not idle")
-        print(f"  tick: median {median:.3f} s, slowest {max(spent):.3f} s of CPU; peak {peak:.2f} GB")
+        print(
+            f"  tick: median {median:.3f} s, slowest {max(spent):.3f} s of CPU; peak {peak:.2f} GB"
+        )
         for name in stages[0]:
             print(f"    {name:11s} {np.median([stage[name] for stage in stages]):.3f} s")
         stock = reference(series // 100) * 100
-        print(f"  prometheus-client renders these series in {stock:.2f} s: {stock / median:.1f} ticks")
+        print(
+            f"  prometheus-client renders these series in {stock:.2f} s: {stock / median:.1f} ticks"
+        )
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ import numpy as np
 from isal import isal_zlib
 from numpy.typing import NDArray
 
-from analyzer.frame import Frame
+from analyzer.frame import Frame, Suggestion
 from classifier.labels import LABELS
 from collector.counters import CUMULATIVE_INDEX
 from collector.record import Floats
@@ -104,14 +104,16 @@ class Baker:
         self._receive, self._transmit = DeviceSums(), DeviceSums()
         self._bytes: Floats = np.zeros(len(LABELS))
         self._hot_until = np.empty(0, dtype=np.int64)
+        self._routes: tuple[tuple[Suggestion, ...] | None, list[tuple[Metric, Lines]]] = (None, [])
 
     def bake(self, frame: Frame, snapshot: Snapshot | None = None) -> Baked:
         """The exposition of one frame and of the daemon's own snapshot."""
         begin = time.perf_counter()
-        small = [*self._sums(frame), *fabric_rows(frame), *route_rows(frame)]
+        small = [*self._sums(frame), *fabric_rows(frame)]
         if snapshot is not None:
             small += [(CATALOGUE[name], rows) for name, rows in snapshot.rows.items()]
         rest = [(metric, samples(metric, rows)) for metric, rows in small]
+        rest += self._suggested(frame)
         columns = port_columns(frame)
         budget = self.settings.max_series - sum(body.series for _, body in rest) - _OWN_SERIES
         chosen = self._choose(frame, columns, budget)
@@ -142,6 +144,14 @@ class Baker:
             ]
             result.append((CATALOGUE[f"{PREFIX}device_{direction}_bytes_total"], rows))
         return result
+
+    def _suggested(self, frame: Frame) -> list[tuple[Metric, Lines]]:
+        """Route families; suggestions rarely change, so their lines are kept until they do."""
+        suggestions, bodies = self._routes
+        if frame.suggestions is not suggestions:
+            bodies = [(metric, samples(metric, rows)) for metric, rows in route_rows(frame)]
+            self._routes = frame.suggestions, bodies
+        return bodies
 
     def _choose(self, frame: Frame, columns: Sequence[Column], budget: int) -> NDArray[np.intp]:
         """Ids of the ports that get series: by mode, then congested ones first within the limit."""

@@ -41,7 +41,7 @@ def check_config(path: Path) -> Iterator[str]:
 
 def _model(config: Config) -> Iterator[str]:
     card = load(config.model).card
-    yield f"  model: {card.name}, trained on {len(card.captures)} captures"
+    yield f"  model: {card.name}, trained on {len(card.data)} captures"
 
 
 def check_live(url: str) -> str:

@@ -31,7 +31,7 @@ ConfigFile = Annotated[
     Path | None, typer.Option("--config", "-c", help="Configuration file (TOML).")
 ]
 ModelFile = Annotated[
-    Path | None, typer.Option("--model", help="A .skops model instead of the bundled one.")
+    Path | None, typer.Option("--model", help="Folder of a model instead of the bundled one.")
 ]
 LogLevel = Annotated[str, typer.Option(help="debug, info, warning or error.")]
 
@@ -145,6 +145,7 @@ def train(
 
     The bundled model: fabriclens train CAPTURES/* --out classifier/bundled
     """
+    from classifier.evaluate import Report
     from classifier.train import train as run_train
     from fabriclens.shards import executor
 
@@ -156,7 +157,7 @@ def train(
             ),
             quiet=as_json,
         )
-        _emit(card.as_dict(), as_json, lambda _: typer.echo(card.table()))
+        _emit(card.model_dump(), as_json, lambda _: typer.echo(Report(card.scores).table()))
 
 
 @app.command()

@@ -64,7 +64,7 @@ class Config(Section):
         default=(), description="More counter dictionary files; they win over the built-in ones."
     )
     model: Path | None = Field(
-        default=None, description="A .skops model of your own instead of the bundled one."
+        default=None, description="Folder with a model of your own (model.skops and card.json)."
     )
     queue_rows: int = Field(
         default=2_000_000,

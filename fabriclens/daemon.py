@@ -62,7 +62,8 @@ class Daemon:
     async def run(self, stop: asyncio.Event | None = None) -> None:
         """Until `stop` is set or the process is told to end (SIGTERM, SIGINT)."""
         async with AsyncExitStack() as stack:
-            ended = stop or await stack.enter_async_context(told_to_end())
+            if stop is None:
+                stop = await stack.enter_async_context(told_to_end())
             stack.callback(self._worker.shutdown)
             if self.recorder:
                 self.recorder.open()
@@ -72,11 +73,10 @@ class Daemon:
             host, port = self.http.address
             _log.info("serving", url=f"http://{host}:{port}/", tick_seconds=self.config.tick)
             tasks = [
-                asyncio.create_task(one.run(), name=f"source {one.source.name}")
-                for one in self.supervisors
+                asyncio.create_task(self._ticks(), name="ticks"),
+                asyncio.create_task(self._collect(), name="sources"),
             ]
-            tasks.append(asyncio.create_task(self._ticks(), name="ticks"))
-            waiter = asyncio.create_task(ended.wait(), name="stop")
+            waiter = asyncio.create_task(stop.wait(), name="stop")
             await self._until(waiter, tasks)
         _log.info("stopped")
 
@@ -92,6 +92,21 @@ class Daemon:
             for task in pending:
                 task.cancel()
             await asyncio.gather(*pending, return_exceptions=True)
+
+    async def _collect(self) -> None:
+        """Run every source; only replays ever end, and then their last tick is complete."""
+        tasks = [
+            asyncio.create_task(one.run(), name=f"source {one.source.name}")
+            for one in self.supervisors
+        ]
+        try:
+            # Not a task group: its exception group would hide which of our errors it was.
+            await asyncio.gather(*tasks)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+        self.channel.close()
 
     async def _ticks(self) -> None:
         replays = any(getattr(one.source, "replays", False) for one in self.supervisors)
@@ -120,6 +135,7 @@ class Daemon:
         while (batch := await self.channel.get()) is not None:
             cutter.push(batch)
             yield [batch], cutter.advance(int(batch.time.max()) - 1)
+        yield [], cutter.flush()
 
     def _work(self, batches: Sequence[Batch], windows: Sequence[Window]) -> None:
         """In the worker thread: record what came, work out every tick that is complete."""

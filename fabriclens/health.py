@@ -34,7 +34,7 @@ class Health:
         daemon, snapshot = self._daemon, Snapshot()
         put_build(snapshot)
         self._process.put(snapshot)
-        snapshot.put("model_info", 1, model=self._card.name, version=self._card.version)
+        snapshot.put("model_info", 1, model=self._card.name, version=self._card.created)
         snapshot.put("frame_timestamp_seconds", frame.time / 1e9)
         snapshot.put("frame_age_seconds", (daemon.clock.now() - frame.time) / 1e9)
         snapshot.put("tick_seconds", frame.seconds)

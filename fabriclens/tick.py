@@ -6,7 +6,7 @@ from analyzer.congestion import CongestionScorer
 from analyzer.frame import Frame
 from analyzer.routes import Router
 from classifier.classify import Classifier
-from classifier.store import Model
+from classifier.model import Model
 from collector.ports import PortTable
 from collector.rates import Rates
 from collector.ticks import Window
@@ -43,7 +43,7 @@ class Tick:
         rated = wall.perf_counter()
         congestion = self._scorer.update(measured, fabric)
         scored = wall.perf_counter()
-        labels = self._classifier.update(measured, congestion.speed_bps)
+        labels = self._classifier.update(measured, congestion.speed_bps, fabric.faces_host())
         labelled = wall.perf_counter()
         suggestions = self._router.update(measured, congestion, fabric, self._ports)
         routed = wall.perf_counter()

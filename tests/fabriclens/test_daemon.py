@@ -102,7 +102,6 @@ async def test_prometheus_reads_what_the_trace_implies(tmp_path, prometheus):
             'up{job="fabriclens"}': 1,
         }
         found = {}
-        # The last of the twenty ticks stays open, since no later sample closes it.
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(18):
                 while found != pytest.approx(expected):

@@ -48,7 +48,7 @@ def test_findings_hold_a_row_per_tick_and_live_port(tmp_path):
     np.testing.assert_allclose(shares.sum(axis=1), 1, atol=1e-5)
     assert {"none"} == set(found["congestion_cause"].to_pylist())
     assert "suggestions" in summary
-    assert {"in_force", "history"} <= set(json.loads((out / "routes.json").read_text()))
+    assert {"suggestions", "history"} <= set(json.loads((out / "routes.json").read_text()))
 
 
 @pytest.mark.parametrize("name", ["fsdp", "degraded_link"])

@@ -30,27 +30,29 @@ class Timing:
     """What a round's rows (n) mean in time.
 
     keep: the row is neither a duplicate nor late. local: ns on the port's own unbroken time line.
-    slow: the device refreshes its counters more slowly than they are read. slack: seconds by which
-    an interval is uncertain. gap: the collection stood still before this row.
-    held: the device has not refreshed its counters.
+    slack: seconds by which an interval is uncertain. gap: the collection stood still before this
+    row. held: the device, slower to refresh than we read, has not refreshed its counters.
     broken: the device reports that continuity was lost. events: what was noticed -> rows.
     """
 
     keep: Bools
     local: Int64s
-    slow: Bools
     slack: Floats
     gap: Bools
     held: Bools
     broken: Bools
     events: Mapping[str, int]
 
+    @property
+    def odd(self) -> bool:
+        """Whether any row's time needs more than dividing by it."""
+        return bool(self.gap.any() or self.broken.any())
+
     def select(self, rows: NDArray[np.intp]) -> "Timing":
         """The same for some of the rows."""
         return Timing(
             keep=self.keep[rows],
             local=self.local[rows],
-            slow=self.slow[rows],
             slack=self.slack[rows],
             gap=self.gap[rows],
             held=self.held[rows],
@@ -141,7 +143,6 @@ class Intervals:
         timing = Timing(
             keep=keep,
             local=local,
-            slow=slow,
             slack=0.02 + np.minimum(np.where(np.isnan(usual), 1.0, usual), 2.5),
             gap=gap,
             held=held & ~first,
@@ -223,12 +224,15 @@ class Intervals:
         calm = np.where(timing.gap[keep], usual, np.minimum(each, 3 * np.fmax(usual, each / 3)))
         moved = np.where(np.isnan(usual), each, usual + 0.1 * (calm - usual))
         self.usual[port] = np.where(first, usual, moved)
-        self._learn_refresh(port, changed & ~first, quiet, ~first & (part.folded[keep] == 1))
+        learns = ~first & (part.folded[keep] == 1) & ~(usual < FAST)
+        self._learn_refresh(port, changed & ~first, quiet, learns)
         self._changed[port] = changed | first
         self._changed_at[port] = np.where(changed | first, local, self._changed_at[port])
 
     def _learn_refresh(self, port: Int32s, changed: Bools, quiet: Floats, counts: Bools) -> None:
         """Count how often a standstill ends at the very next reading, and how long one lasts."""
+        if not counts.any():
+            return
         memory = np.where(counts, _MEMORY, np.float32(1))
         still = counts & ~self._changed[port]
         self._runs[port] = self._runs[port] * memory + counts

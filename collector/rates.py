@@ -3,14 +3,15 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from collector.block import Block, join
-from collector.counters import CUMULATIVE, CUMULATIVE_INDEX, GAUGE_INDEX, GAUGES
+from collector.counters import CUMULATIVE, CUMULATIVE_INDEX
 from collector.deltas import SATURATED, Step, line_limits, step
+from collector.gauges import Gauges
 from collector.intervals import Intervals, Timing
 from collector.measured import Measured
 from collector.record import Batch, Bools, Floats, Int32s, Int64s, UInt64s
@@ -22,12 +23,12 @@ CLEARED_OFTEN: Final = 1.5
 DOUBTED: Final = 3
 """Steps beyond the line rate, each rising further, after which a port's speed is not believed."""
 
+FORGOTTEN: Final = 0.01
+"""Decayed resets below this are as good as none."""
+
 _FROZEN: Final = (("rx_bytes", "rx_packets"), ("tx_bytes", "tx_packets"))
 _FROZEN_AFTER: Final = 3
 _BACKLOG_NS: Final = 3_000_000_000
-_MOST: Final = GAUGE_INDEX["queue_peak_bytes"]
-_MEAN: Final = GAUGE_INDEX["queue_bytes"]
-_SPEED: Final = GAUGE_INDEX["speed_bps"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +65,10 @@ class Rates:
         self._backlog_until = np.zeros(shape, np.int64)
         self._rate: Floats = np.full(shape, np.nan)
         self._resets = np.zeros(shape, np.float32)
-        self._gauge: Floats = np.full((len(GAUGES), 0), np.nan)
-        self._gauge_at = np.zeros((len(GAUGES), 0), np.int64)
+        self._gauges = Gauges()
         self._frozen = np.zeros((len(_FROZEN), 0), np.int16)
         self._doubt = np.zeros((1, 0), np.int8)
+        self._odd = False
         self.events: Counter[str] = Counter()
 
     def update(
@@ -82,7 +83,7 @@ class Rates:
         self._grow(max([len(nominal_bps), *seen]))
         self._intervals.begin(time, seconds)
         before = Counter(self.events)
-        self._gauges(batches)
+        self._gauges.update(batches)
         speed = self._speed(nominal_bps)
         # The rates of the tick before belong to its consumers; they are never written again.
         self._rate = self._rate.copy()
@@ -109,9 +110,6 @@ class Rates:
     def _measured(self, time: int, seconds: float, fresh: Bools, events: Counter[str]) -> Measured:
         age, live = self._intervals.liveness(time, seconds)
         self._rate[:, ~live] = np.nan
-        usual = np.where(np.isnan(self._intervals.usual), 1.0, self._intervals.usual)
-        expired = time - self._gauge_at > (15e9 * usual + 5e9)
-        gauges = np.where(expired | ~live, np.nan, self._gauge)
         # The totals are copied because the next tick goes on counting in place.
         return Measured(
             time=time,
@@ -119,7 +117,7 @@ class Rates:
             rates=self._rate,
             totals=self._total.copy(),
             present=self._present.copy(),
-            gauges=gauges,
+            gauges=self._gauges.values(time, live, self._intervals.usual),
             fresh=fresh,
             live=live,
             age=age,
@@ -138,12 +136,9 @@ class Rates:
         seen = part.valid & self._present[cells]
         before, anchor = self._value[cells], self._anchor[cells]
         newest = np.where(seen, anchor, 0).max(axis=0, initial=0)
-        timing = self._intervals.step(
-            part,
-            (seen & (part.values != before)).any(axis=0),
-            (seen & (part.values < before)).any(axis=0),
-            newest,
-        )
+        changed = (seen & (part.values != before)).any(axis=0)
+        fell = (seen & (part.values < before)).any(axis=0)
+        timing = self._intervals.step(part, changed, fell, newest)
         for reason, count in timing.events.items():
             self._count_event(reason, count)
         if not timing.keep.all():
@@ -153,9 +148,34 @@ class Rates:
             seen, before, anchor = seen[:, rows], before[:, rows], anchor[:, rows]
         elapsed = timing.local - anchor
         limit, unseen = line_limits(part.names, speed[port], elapsed / 1e9, timing.slack)
+        if not (self._odd or timing.odd or fell.any() or part.narrow.any()):
+            delta = np.where(seen, part.values - before, np.uint64(0))
+            if not (delta > limit).any() and not (part.valid & ~seen).any():
+                measured = seen & ~timing.held
+                self._advance(part, cells, timing, delta, np.where(measured, elapsed, 0), sums)
+                return
         verdict = step(before, part.values, seen, limit, part.narrow, unseen, timing.broken)
         verdict = self._suspects(verdict, part, cells, timing, speed)
         self._apply(verdict, part, cells, timing, elapsed, sums)
+
+    def _advance(
+        self,
+        part: Block,
+        cells: tuple[NDArray[np.intp], ...],
+        timing: Timing,
+        delta: UInt64s,
+        elapsed: Int64s,
+        sums: _Sums,
+    ) -> None:
+        """Nothing odd happened and nothing odd is remembered: every counter only went on.
+
+        delta, elapsed: (counters, rows), both 0 where there is no reading or it is held.
+        """
+        self._total[cells] += delta
+        self._value[cells] += delta
+        sums.increase[:, part.port] += delta
+        sums.span[:, part.port] += elapsed
+        self._anchor[cells] = np.where(elapsed > 0, timing.local, self._anchor[cells])
 
     def _suspects(
         self,
@@ -230,6 +250,9 @@ class Rates:
         if settled.any():
             self._suspect_at[cells] = np.where(settled, 0, self._suspect_at[cells])
         self._count(verdict, cleared & verdict.measures)
+        self._odd = bool(
+            self._suspect_at.any() or self._backlog_until.any() or (self._resets > FORGOTTEN).any()
+        )
 
     def _backlog(self, part: Block, cells: tuple[NDArray[np.intp], ...], timing: Timing) -> Bools:
         """(counters, rows) the increase is what piled up during a gap: it counts, without a rate.
@@ -243,7 +266,8 @@ class Rates:
         backlog: Bools = timing.gap[None, :] | (timing.local[None, :] <= until)
         moved = part.valid & (part.values != self._value[cells])
         opened = np.where(timing.gap, timing.local + _BACKLOG_NS, 0)[None, :]
-        self._backlog_until[cells] = np.where(moved, 0, np.maximum(until, opened))
+        over = moved | (timing.local > np.maximum(until, opened))
+        self._backlog_until[cells] = np.where(over, 0, np.maximum(until, opened))
         return backlog
 
     def _count_event(self, reason: str, count: int) -> None:
@@ -262,6 +286,8 @@ class Rates:
                 continue
             rate = self._rate[CUMULATIVE_INDEX[octets]]
             stuck = (rate == 0) & (self._rate[CUMULATIVE_INDEX[packets]] > 10)
+            if not (stuck.any() or self._frozen[row].any()):
+                continue
             told = known[octets]
             longer = np.minimum(self._frozen[row] + 1, _FROZEN_AFTER)
             self._frozen[row] = np.where(told, np.where(stuck, longer, 0), self._frozen[row])
@@ -269,38 +295,11 @@ class Rates:
             rate[self._frozen[row] >= _FROZEN_AFTER] = np.nan
             self._count_event("frozen", int(frozen.sum()))
 
-    def _gauges(self, batches: Sequence[Batch]) -> None:
-        """Keep each gauge's value of the tick; NaN says nothing and changes nothing."""
-        for name in sorted({name for batch in batches for name in batch.gauges}):
-            row = GAUGE_INDEX[name]
-            parts = [batch for batch in batches if name in batch.gauges]
-            values = np.concatenate([batch.gauges[name] for batch in parts])
-            told = ~np.isnan(values)
-            values = values[told]
-            port = np.concatenate([batch.port for batch in parts])[told]
-            time = np.concatenate([batch.time for batch in parts])[told]
-            if row in (_MOST, _MEAN):
-                named, joined = self._joined(row, port, values)
-                self._gauge[row, named] = joined
-            else:
-                self._gauge[row, port] = values
-            self._gauge_at[row, port] = np.maximum(self._gauge_at[row, port], time)
-
-    def _joined(self, row: int, port: Int32s, values: Floats) -> tuple[Bools, Floats]:
-        """Which ports have the gauge in this tick, and their largest or mean value."""
-        number = np.bincount(port, minlength=self._size)
-        named = number > 0
-        if row == _MEAN:
-            return named, np.bincount(port, values, self._size)[named] / number[named]
-        most = np.full(self._size, -np.inf)
-        np.maximum.at(most, port, values)
-        return named, most[named]
-
     def _speed(self, nominal_bps: Floats) -> Floats:
         """(P,) line rate in force: the port's own word first, then the topology's."""
         nominal = np.full(self._size, np.nan)
         nominal[: len(nominal_bps)] = np.where(nominal_bps > 0, nominal_bps, np.nan)
-        own = self._gauge[_SPEED]
+        own = self._gauges.newest("speed_bps")
         # A speed of 0 is how devices say that they do not know it.
         known = np.where(own > 0, own, nominal)
         return np.where(self._doubt[0] >= DOUBTED, np.nan, known)
@@ -308,17 +307,17 @@ class Rates:
     def _grow(self, ports: int) -> None:
         """Room for new ports; doubling keeps the copying linear."""
         self._intervals.grow(ports)
+        self._gauges.grow(ports)
         if ports <= self._size:
             return
         more = ports - self._size
         for name in ("_value", "_anchor", "_total", "_present", "_suspect"):
             setattr(self, name, _widen(getattr(self, name), more, 0))
-        for name in ("_suspect_at", "_backlog_until", "_resets", "_gauge_at", "_frozen", "_doubt"):
+        for name in ("_suspect_at", "_backlog_until", "_resets", "_frozen", "_doubt"):
             setattr(self, name, _widen(getattr(self, name), more, 0))
-        for name in ("_rate", "_gauge"):
-            setattr(self, name, _widen(getattr(self, name), more, np.nan))
+        self._rate = _widen(self._rate, more, np.nan)
         self._size = ports
 
 
-def _widen(array: NDArray[np.generic], more: int, fill: float) -> NDArray[np.generic]:
+def _widen(array: NDArray[Any], more: int, fill: float) -> NDArray[Any]:
     return np.pad(array, ((0, 0), (0, more)), constant_values=fill)

@@ -18,10 +18,15 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from classifier.store import load
 from collector.clock import SteadyClock
 from collector.ports import PortTable
 from collector.record import Batch
 from collector.sources.linux import LinuxConfig, LinuxSource
+from collector.ticks import Window
+from collector.topology import Topology
+from exporters.bake import Baker, Form
+from fabriclens.tick import Tick as WholeTick
 
 Tick = Callable[[Sequence[Batch]], object]
 """What is done with the batches of one reading."""
@@ -113,6 +118,18 @@ async def source(
     return count, reading / rounds, whole / rounds
 
 
+def whole_tick(ports: PortTable) -> Tick:
+    """Takes batches through rates, labels, congestion and routes to gzipped metrics."""
+    tick, baker = WholeTick(ports, Topology(), load(None)), Baker()
+    form = Form(openmetrics=False, gzip=True)
+
+    def run(batches: Sequence[Batch]) -> None:
+        end = int(batches[0].time.max())
+        baker.bake(tick.run(Window(end, 1.0, tuple(batches)))).make(form)
+
+    return run
+
+
 def main(tick: Callable[[PortTable], Tick] | None = None) -> None:
     """tick: makes, for a port table, what takes batches on to baked metrics."""
     options = argparse.ArgumentParser(description=__doc__)
@@ -142,4 +159,4 @@ def main(tick: Callable[[PortTable], Tick] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(whole_tick)

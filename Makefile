@@ -36,8 +36,9 @@ format: setup
 bench: setup
 	for file in bench/*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
 
-model: setup ## rebuild the bundled model from the labelled captures (CAPTURES=folder)
-	$(BIN)/fabriclens train $(CAPTURES)/* --out classifier/bundled
+CAPTURES ?= ../shared/captures
+model: setup ## rebuild the bundled model from the labelled captures
+	$(BIN)/fabriclens train $(CAPTURES)/*/ --out classifier/bundled
 
 docs: setup ## regenerate the generated pages
 	$(BIN)/python -m exporters.catalogue > docs/metrics.md

@@ -25,7 +25,7 @@ from analyzer.frame import Congestion
 from collector.counters import CUMULATIVE_INDEX, GAUGE_INDEX
 from collector.measured import Measured
 from collector.record import Bools, Floats, Int32s
-from collector.topology import HOST, Fabric
+from collector.topology import HOST, Fabric, speed_in_force
 
 HELD: Final = (0.05, 0.35)
 HELD_PRIOR: Final = 0.25
@@ -182,8 +182,7 @@ def _resized(column: NDArray[Any], ports: int, fill: float) -> NDArray[Any]:
 
 def _speed(measured: Measured, wiring: _Wiring) -> Floats:
     """(P,) line rate in force: the port's word, else the topology's."""
-    told = measured.gauges[_GAUGE["speed_bps"]]
-    return np.where(told > 0, told, wiring.nominal_bps)
+    return speed_in_force(measured.gauges[_GAUGE["speed_bps"]], wiring.nominal_bps)
 
 
 def _stalled(

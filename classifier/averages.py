@@ -36,7 +36,13 @@ class Averages:
         self._sum += step[:, None, :] * (signals - self._sum)
         self._weight += step * (1.0 - self._weight)
 
-    def means(self) -> NDArray[np.float64]:
-        """(time constants, K, C) means; 0 before the first sample."""
-        weight = np.where(self._weight > 0, self._weight, 1.0)
-        return self._sum / weight[:, None, :]
+    def means(self, columns: NDArray[np.intp]) -> NDArray[np.float64]:
+        """(time constants, K, n) means of some columns; 0 before the first sample."""
+        weight = self._weight[:, columns]
+        return self._sum[:, :, columns] / np.where(weight > 0, weight, 1.0)[:, None, :]
+
+    def mean(self, constant: int, signal: int) -> NDArray[np.float64]:
+        """(C,) means of one signal over one time constant."""
+        weight = self._weight[constant]
+        means: Floats = self._sum[constant, signal] / np.where(weight > 0, weight, 1.0)
+        return means

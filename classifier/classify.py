@@ -25,6 +25,8 @@ from collector.record import Bools, Floats
 
 SLACK: Final = 1.25
 """Ticks and intervals may leave the trained band by this factor."""
+BLOCK: Final = 8192
+"""Ports that the model is asked about at once: enough to be fast, few enough to be small."""
 NO_DATA, SPEED, HISTORY, BAND, STRANGE, CLOSE = range(1, len(REASONS))
 
 
@@ -65,8 +67,9 @@ class Classifier:
         share[idle] = np.eye(len(SHARES), dtype=np.float32)[IDLE]
         certain[idle] = 1.0
         active = np.flatnonzero(~idle & (reason == 0))
-        if len(active):
-            self._judge(measured, observed, active, (label, reason, share, certain))
+        for start in range(0, len(active), BLOCK):
+            part = active[start : start + BLOCK]
+            self._judge(measured, observed, part, (label, reason, share, certain))
         self._count(label, reason)
         return Labels(label=label, reason=reason, share=share, confidence=certain)
 
@@ -98,7 +101,7 @@ class Classifier:
     ) -> None:
         """Ask the model about the active ports and write its answer into the columns."""
         label, reason, share, certain = into
-        rows = observed.rows[active]
+        rows = observed.rows_of(active)
         joint = self._model.forest.joint(rows)
         seconds = np.where(measured.fresh[active], measured.seconds, 0.0)
         shares = self._posterior.update(joint, active, seconds)

@@ -19,7 +19,7 @@ from collector.ports import PortTable
 from collector.rates import Rates
 from collector.record import Floats, Int32s
 from collector.ticks import TickCutter
-from collector.topology import HOST, Fabric, Topology, bind, read_topology
+from collector.topology import HOST, Fabric, Topology, bind, read_topology, speed_in_force
 from collector.trace import Trace
 
 TICKS: Final[tuple[float, ...]] = (0.1, 0.2, 0.05, 0.5, 1.0)
@@ -93,7 +93,7 @@ def extract(path: Path, seconds: float) -> Rows:
     labelled = sorted({ports.intern(*pair) for pair in zip(calls.device, calls.port, strict=True)})
     hosts = np.flatnonzero(fabric.port_role() == HOST)
     chosen = np.union1d(hosts, np.array(labelled, dtype=np.int64)).astype(np.int64)
-    times, observed, volume = _replay(trace, ports, topology, seconds)
+    times, observed, volume, features = _replay(trace, ports, topology, seconds, chosen)
     edges = np.concatenate(([times[0] - round(seconds * 1e9)], times))
     logged = np.stack(
         [logged_bytes(calls, ports.devices[p], ports.ports[p], edges) for p in chosen], axis=1
@@ -106,7 +106,6 @@ def extract(path: Path, seconds: float) -> Rows:
         active = (busier >= IDLE_UTILIZATION) & (history >= WARM_UP)
     tick, column = np.nonzero(active)
     schemes = np.array(_schemes(path, [ports.devices[p] for p in chosen]))
-    features = np.stack([one.rows[chosen] for one in observed])
     return Rows(
         trace=path.name,
         seconds=seconds,
@@ -121,22 +120,24 @@ def extract(path: Path, seconds: float) -> Rows:
 
 
 def _replay(
-    trace: Trace, ports: PortTable, topology: Topology, seconds: float
-) -> tuple[NDArray[np.int64], list[Observed], Floats]:
-    """Tick ends, what was observed in each, and (ticks, P) bytes in both directions."""
+    trace: Trace, ports: PortTable, topology: Topology, seconds: float, chosen: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], list[Observed], Floats, NDArray[np.float32]]:
+    """Tick ends, what was observed, (ticks, P) bytes both ways, (ticks, chosen, F) features."""
     features = Features()
     fabric = bind(topology, ports)
     inward = fabric.faces_host()
-    times, observed, volume = [], [], []
+    times, observed, volume, rows = [], [], [], []
     for measured in measured_ticks(trace, fabric, seconds):
         if len(measured) > len(fabric):
             fabric = bind(topology, ports)
             inward = fabric.faces_host()
-        observed.append(features.update(measured, fabric.nominal_bps, inward))
+        speed = speed_in_force(measured.gauge("speed_bps"), fabric.nominal_bps)
+        observed.append(features.update(measured, speed, inward))
+        rows.append(observed[-1].rows_of(chosen))
         times.append(measured.time)
         moved = measured.rate("rx_bytes") + measured.rate("tx_bytes")
         volume.append(np.nan_to_num(moved) * seconds)
-    return np.array(times, dtype=np.int64), observed, np.stack(volume)
+    return np.array(times, dtype=np.int64), observed, np.stack(volume), np.stack(rows)
 
 
 def _schemes(path: Path, devices: list[str]) -> list[str]:

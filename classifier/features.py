@@ -4,6 +4,7 @@ Rates are shares of the line rate, times are in seconds or in the port's own ste
 are relative to the port's own bursts or steps. Nothing is counted in samples or ticks.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 from classifier.averages import Averages
 from classifier.bursts import ROW, Bursts, fields
 from classifier.labels import IDLE_UTILIZATION
-from classifier.names import LOOK_AHEAD, LOOK_BACK, POOLED
+from classifier.names import LOOK_AHEAD, LOOK_BACK, NAMES, POOLED
 from classifier.period import History, periods
 from collector.measured import Measured
 from collector.record import Bools, Floats
@@ -25,7 +26,7 @@ PEAK_SECONDS: Final = 60.0
 SHORT_GAP: Final = 0.09
 LONG_GAP: Final = 0.4
 LONG_GAP_PERIODS: Final = 0.15
-REFRESH_SECONDS: Final = 2.0
+REFRESH_SECONDS: Final = 5.0
 """Every column's period is looked for anew this often, a slice of the columns at a time."""
 BOUND: Final = 100.0
 """Only odd ratios reach it, such as a share of a pool that is all but silent."""
@@ -50,14 +51,20 @@ _TILTED: Final = fields("lean", "last_lean")
 class Observed:
     """One tick's features.
 
-    rows: (P, F) float32. busier: (P,) utilisation of the busier direction, NaN where unknown.
-    history: (P,) seconds of history. period: (P,) seconds, NaN where none was found.
+    busier: (P,) utilisation of the busier direction, NaN where unknown. history: (P,) seconds of
+    history. period: (P,) seconds, NaN where none was found. rows_of: gives the (n, F) float32
+    features of n ports; until the next tick, since most ports are idle and nobody asks for theirs.
     """
 
-    rows: NDArray[np.float32]
     busier: Floats
     history: Floats
     period: Floats
+    rows_of: Callable[[NDArray[np.intp]], NDArray[np.float32]]
+
+    @property
+    def rows(self) -> NDArray[np.float32]:
+        """(P, F) features of all ports."""
+        return self.rows_of(np.arange(len(self.busier)))
 
 
 class Features:
@@ -75,7 +82,6 @@ class Features:
         self._period = np.full(1, np.nan)
         self._strength = np.zeros(1)
         self._averages = Averages(len(SIGNALS), 1)
-        self._means = self._averages.means()
         self._bursts = Bursts(1)
         self._history = History(1)
         self._due = 0.0
@@ -94,10 +100,10 @@ class Features:
         self._advance(measured, elapsed)
         self._find_periods(measured)
         return Observed(
-            rows=self._rows(),
             busier=np.maximum(self._out[1:], self._in[1:]),
             history=self._history.seconds()[1:],
             period=self._period[1:],
+            rows_of=self._rows,
         )
 
     def _grow(self, size: int) -> None:
@@ -174,7 +180,7 @@ class Features:
     def _find_periods(self, measured: Measured) -> None:
         """Look for the periods of the slice of columns whose turn it is."""
         # Few columns are cheaper in one go than in slices.
-        pieces = max(1, min(20, self._size // 64))
+        pieces = max(1, min(20, self._size // 512))
         before, self._due = self._due, self._due + measured.seconds / REFRESH_SECONDS
         slots = np.arange(int(before * pieces), int(self._due * pieces))[:pieces] % pieces
         if not len(slots):
@@ -184,21 +190,29 @@ class Features:
         if len(turn):
             self._period[turn], self._strength[turn] = periods(self._history.levels(turn))
 
-    def _rows(self) -> NDArray[np.float32]:
-        self._means = self._averages.means()
-        own = np.concatenate((self._scales(), self._burst_columns(), self._step_columns()))
-        own = np.minimum(np.maximum(own, -BOUND), BOUND).astype(np.float32)
-        pool = own[list(POOLED), :1]
-        rows = np.concatenate(
-            (own[:, 1:], np.broadcast_to(pool, (len(POOLED), self._size - 1)), self._relative())
+    def _rows(self, ports: NDArray[np.intp]) -> NDArray[np.float32]:
+        """(n, F) features of some ports; column 0 of each block below is the pool."""
+        columns = np.concatenate(([0], ports + 1))
+        means = self._averages.means(columns)
+        own = np.concatenate(
+            (
+                self._scales(columns, means),
+                self._burst_columns(columns, means),
+                self._step_columns(columns),
+            )
         )
-        return np.ascontiguousarray(rows.T)
+        own = np.minimum(np.maximum(own, -BOUND), BOUND)
+        rows = np.empty((len(ports), len(NAMES)), dtype=np.float32)
+        rows[:, : len(own)] = own[:, 1:].T
+        rows[:, len(own) : len(own) + len(POOLED)] = own[list(POOLED), 0]
+        rows[:, len(own) + len(POOLED) :] = self._relative(columns, means).T
+        return rows
 
-    def _scales(self) -> Floats:
+    def _scales(self, columns: NDArray[np.intp], means: Floats) -> Floats:
         """The moment, and the means over the time constants."""
-        level, lean, skew, active, square, starts, change = self._means.transpose(1, 0, 2)
-        peak = np.maximum(self._peak, _TINY)
-        out, inn = self._flow
+        level, lean, skew, active, square, starts, change = means.transpose(1, 0, 2)
+        peak = np.maximum(self._peak[columns], _TINY)
+        out, inn = self._flow[:, columns]
         now = (out + inn) / 2
         level_or_tiny = level + _TINY
         return np.concatenate(
@@ -215,11 +229,12 @@ class Features:
             )
         )
 
-    def _burst_columns(self) -> Floats:
+    def _burst_columns(self, columns: NDArray[np.intp], means: Floats) -> Floats:
         """Where the port is within its burst and block, against the ones before."""
-        period = np.where(np.isfinite(self._period), self._period, 3.0)
-        step = np.maximum(self._means[3, 0] * period, _TINY)
-        state = self._bursts.state
+        period = self._period[columns]
+        period = np.where(np.isfinite(period), period, 3.0)
+        step = np.maximum(means[3, 0] * period, _TINY)
+        state = self._bursts.state[:, :, columns]
         mean = np.maximum(state[ROW["volume_mean"]], _TINY)
         result = np.empty((BURST_COLUMNS, *mean.shape))
         result[_LOGS] = _log(state[_VALUES], state[_AGAINST])
@@ -232,35 +247,35 @@ class Features:
         levels = result.transpose(1, 0, 2).reshape(2 * BURST_COLUMNS, -1)
         return np.concatenate((levels, np.stack((count, _log(count, last), last))))
 
-    def _step_columns(self) -> Floats:
+    def _step_columns(self, columns: NDArray[np.intp]) -> Floats:
         """The step period, and what moved around the same place one step ago."""
-        known = np.isfinite(self._period)
-        period = np.where(known, self._period, 1.0)
+        known = np.isfinite(self._period[columns])
+        period = np.where(known, self._period[columns], 1.0)
         ago = np.concatenate(
             (
-                [np.zeros(self._size), period],
+                [np.zeros(len(columns)), period],
                 np.multiply.outer(np.array(LOOK_BACK), period),
                 period - np.multiply.outer(np.array(LOOK_AHEAD), period),
             )
         )
-        volume = self._history.at(ago)
+        volume = self._history.at(ago, columns)
         last = np.maximum(volume[0] - volume[1], _TINY)
         back = (volume[0] - volume[2 : 2 + len(LOOK_BACK)]) / last
         ahead = (volume[2 + len(LOOK_BACK) :] - volume[1]) / last
         # What is still to come of a block, by the step before, against what the block has moved.
-        blocks = self._bursts.field("volume", 1)
+        blocks = self._bursts.field("volume", 1)[columns]
         parts = np.concatenate((back, ahead, ahead - back, [blocks / last]))
         period = np.where(known, np.log(period), 2.0)
-        return np.concatenate(([period, self._strength], np.where(known, parts, -1.0)))
+        strength = self._strength[columns]
+        return np.concatenate(([period, strength], np.where(known, parts, -1.0)))
 
-    def _relative(self) -> NDArray[np.float32]:
-        """This port against the pool: its load, its level and its role."""
-        means = self._means
+    def _relative(self, columns: NDArray[np.intp], means: Floats) -> Floats:
+        """These ports against the pool: their load, their level and their role."""
         level = means[:, 0]
         pooled = np.maximum(level[:, :1], _TINY)
         share = level[:, 1:] / pooled
-        busiest = level[3, 1:].max(initial=_TINY)
-        out, inn = self._flow[:, 1:]
+        busiest = self._averages.mean(3, 0)[1:].max(initial=_TINY)
+        out, inn = self._flow[:, columns[1:]]
         lean = (out - inn) / (out + inn + _TINY)
         # A server is busier than its workers, and its out is their in.
         role = np.where(share[3] > 1.5, -1.0, 1.0)
@@ -274,7 +289,7 @@ class Features:
                 fast * role,
             )
         )
-        bounded: NDArray[np.float32] = np.minimum(other, BOUND).astype(np.float32)
+        bounded: Floats = np.minimum(other, BOUND)
         return bounded
 
 

@@ -19,7 +19,7 @@ from classifier.truth import ACTIVE
 from collector.record import Floats
 
 CLASSES: Final = len(ACTIVE)
-TREES: Final = 50
+TREES: Final = 32
 LEAF_ROWS: Final = 30
 DEPTH: Final = 14
 FEATURES_TRIED: Final = 0.4

@@ -69,7 +69,7 @@ class Gate:
 
 def _scaled(features: NDArray[np.float32], offset: Floats, scale: Floats) -> Floats:
     chosen = features[:, _COLUMNS].astype(np.float64)
-    result: Floats = np.clip((chosen - offset) / scale, -CLIP, CLIP)
+    result: Floats = np.minimum(np.maximum((chosen - offset) / scale, -CLIP), CLIP)
     return result
 
 

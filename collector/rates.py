@@ -16,6 +16,7 @@ from collector.intervals import Intervals, Timing
 from collector.measured import Measured
 from collector.record import Batch, Bools, Floats, Int32s, Int64s, UInt64s
 from collector.rounds import rounds
+from collector.topology import speed_in_force
 
 CLEARED_OFTEN: Final = 1.5
 """Resets (decaying by a tenth a sample) above which somebody else keeps clearing the counters."""
@@ -298,10 +299,8 @@ class Rates:
     def _speed(self, nominal_bps: Floats) -> Floats:
         """(P,) line rate in force: the port's own word first, then the topology's."""
         nominal = np.full(self._size, np.nan)
-        nominal[: len(nominal_bps)] = np.where(nominal_bps > 0, nominal_bps, np.nan)
-        own = self._gauges.newest("speed_bps")
-        # A speed of 0 is how devices say that they do not know it.
-        known = np.where(own > 0, own, nominal)
+        nominal[: len(nominal_bps)] = nominal_bps
+        known = speed_in_force(self._gauges.newest("speed_bps"), nominal)
         return np.where(self._doubt[0] >= DOUBTED, np.nan, known)
 
     def _grow(self, ports: int) -> None:

@@ -87,6 +87,16 @@ class Fabric:
         return np.where(self.peer >= 0, self.device[self.peer], np.int32(-1)).astype(np.int32)
 
 
+def speed_in_force(told: Floats, nominal: Floats) -> Floats:
+    """(P,) line rates: the port's own word first, then the topology's; NaN where unknown.
+
+    A speed of 0 is how devices say that they do not know it.
+    """
+    design = np.where(nominal > 0, nominal, np.nan)
+    speed: Floats = np.where(told > 0, told, design)
+    return speed
+
+
 def read_topology(path: Path) -> Topology:
     """The topology in a JSON file; ConfigError names the file, the field and what is wrong."""
     try:

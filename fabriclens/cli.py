@@ -1,11 +1,12 @@
 """The command line. Every command imports what it needs when it runs, so that `--help` is quick."""
 
 import asyncio
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, NoReturn, TypeVar
 
 import typer
 
@@ -143,7 +144,7 @@ def train(
 ) -> None:
     """Train a model on labelled traces; prints its scores on held-out captures and the baselines.
 
-    The bundled model: fabriclens train CAPTURES/* --out classifier/bundled
+    The bundled model: make model CAPTURES=FOLDER
     """
     from classifier.evaluate import Report
     from classifier.train import train as run_train
@@ -229,6 +230,8 @@ def check(
 @contextmanager
 def _errors() -> Iterator[None]:
     """Our own errors become one clear line and an exit status; anything else is a bug and shows."""
+    # As Ctrl-C does, so that half-written files go and whole ones stay. The daemon has its own way.
+    signal.signal(signal.SIGTERM, _terminated)
     try:
         yield
     except ConfigError as error:
@@ -243,6 +246,10 @@ def _errors() -> Iterator[None]:
         # The reader of our output has gone (`| head`): that is its right, and no failure.
         sys.stderr.close()
         raise typer.Exit(0) from error
+
+
+def _terminated(number: int, _frame: object) -> NoReturn:
+    raise SystemExit(128 + number)
 
 
 def _with_bar(title: str, work: Callable[[Callable[[float], None]], T], *, quiet: bool) -> T:

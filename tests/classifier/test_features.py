@@ -72,9 +72,10 @@ def test_a_port_without_a_new_sample_does_not_move():
     features = Features()
     for number in range(1, 60):
         before = features.update(tick(number * 0.1, 0.1, [0.5], [0.5]), np.full(1, SPEED))
+    rows = before.rows
     after = features.update(tick(6.0, 0.1, [0.5], [0.5], fresh=False), np.full(1, SPEED))
     own = [place for place, name in enumerate(NAMES) if "pool" not in name and "share" not in name]
-    np.testing.assert_array_equal(before.rows[:, own], after.rows[:, own])
+    np.testing.assert_array_equal(rows[:, own], after.rows[:, own])
     np.testing.assert_array_equal(before.history, after.history)
 
 

@@ -1,8 +1,10 @@
 """The command line as an operator meets it: exit status and one clear line, never a traceback."""
 
 import json
+import signal
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -106,3 +108,22 @@ def test_output_into_a_closed_pipe_is_no_failure(tmp_path):
     done = subprocess.run(["bash", "-o", "pipefail", "-c", line], capture_output=True, text=True)
 
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_a_replay_that_is_stopped_leaves_no_half_files(number, status, root, tmp_path):
+    out = tmp_path / "out"
+    command = [sys.executable, "-m", "fabriclens.cli", "replay", str(root / "replay_data/ddp")]
+    process = subprocess.Popen(
+        [*command, "--speed", "1", "--out", str(out)], stderr=subprocess.PIPE, text=True
+    )
+    deadline = time.monotonic() + 30
+    while not list(out.glob(".*")) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    time.sleep(1)
+    process.send_signal(number)
+    _, text = process.communicate(timeout=20)
+
+    assert process.returncode == status, text
+    assert "Traceback" not in text
+    assert list(out.iterdir()) == []

@@ -1,6 +1,6 @@
 """The step period of a port, by autocorrelation of its recent activity."""
 
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -82,18 +82,19 @@ class History:
         result: Floats = low + share * (np.where(last, total, high) - low)
         return result
 
-    def levels(self, columns: Int64s) -> NDArray[np.float64]:
+    def levels(self, columns: Int64s) -> NDArray[np.float32]:
         """(columns, CELLS - 2) mean level per cell, oldest first; 0 before the history began."""
         newest = self.time[columns] // _NS
         order = (newest[:, None] - np.arange(CELLS - 2, -1, -1)) % CELLS
         volume = self._ring[columns[:, None], order]
-        step: Floats = np.diff(volume, axis=1) / RESOLUTION
+        # Single precision is plenty for finding a peak, and half the work.
+        step: NDArray[np.float32] = (np.diff(volume, axis=1) / RESOLUTION).astype(np.float32)
         held = np.minimum(self.seconds()[columns] / RESOLUTION, CELLS - 2).astype(np.int64) - 1
         step[np.arange(CELLS - 2) < (CELLS - 2 - held)[:, None]] = np.nan
         return step
 
 
-def periods(levels: Floats) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def periods(levels: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Period in seconds and its autocorrelation, per row; (NaN, 0) where there is none.
 
     Rows are smoothed over 0.25 s first and the highest peak is taken, not the first high one: the
@@ -106,19 +107,18 @@ def periods(levels: Floats) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     return np.concatenate(period), np.concatenate(strength)
 
 
-def _periods(levels: Floats) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _periods(levels: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     held = np.isfinite(levels)
-    count = np.maximum(held.sum(axis=1, keepdims=True), 1)
-    filled = np.where(held, levels, 0.0)
-    filled[:, 1:-1] = (filled[:, :-2] * 0.75 + filled[:, 1:-1] + filled[:, 2:] * 0.75) / 2.5
-    centred = np.where(held, filled - (filled * held).sum(axis=1, keepdims=True) / count, 0.0)
-    # Single precision is plenty for finding a peak, and half the work.
-    centred = centred.astype(np.float32)
+    count = np.maximum(held.sum(axis=1, keepdims=True, dtype=np.int32), 1).astype(np.float32)
+    filled = np.where(held, levels, 0).astype(np.float32, copy=False)
+    filled[:, 1:-1] = (filled[:, :-2] * 0.75 + filled[:, 1:-1] + filled[:, 2:] * 0.75) * 0.4
+    mean = filled.sum(axis=1, keepdims=True, where=held) / count
+    centred = np.where(held, filled - mean, np.float32(0))
     size = 2 * CELLS
     spectrum = fft.rfft(centred, size, axis=1)
     power = spectrum.real**2 + spectrum.imag**2
-    lags = fft.irfft(power, size, axis=1)[:, :CELLS].astype(np.float64)
-    lag = np.arange(CELLS)
+    lags = fft.irfft(power, size, axis=1)[:, :CELLS]
+    lag = np.arange(CELLS, dtype=np.float32)
     variance = lags[:, :1] / count
     overlap = np.maximum(count - lag, 1)
     ratio = lags / overlap / np.where(variance > 1e-12, variance, np.inf)
@@ -134,8 +134,8 @@ def _periods(levels: Floats) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     bend = before - 2 * middle + after
     shift = np.where(bend < 0, 0.5 * (before - after) / np.where(bend < 0, bend, -1.0), 0.0)
     return (
-        np.where(found, (best + shift) * RESOLUTION, np.nan),
-        np.where(found, np.minimum(middle, 1.0), 0.0),
+        np.where(found, (best + shift.astype(np.float64)) * RESOLUTION, np.nan),
+        np.where(found, np.minimum(middle, 1.0), 0.0).astype(np.float64),
     )
 
 

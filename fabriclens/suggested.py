@@ -46,7 +46,9 @@ def print_routes(found: list[dict[str, Any]]) -> None:
     if not found:
         console.print("no change of routes is suggested")
         return
-    table = Table("kind", "device", "destination", "weights", "reason", "expected gain")
+    table = Table()
+    for title in ("kind", "device", "destination", "weights", "reason", "expected gain"):
+        table.add_column(title, overflow="fold")
     for one in found:
         weights = ", ".join(f"{port}={weight}" for port, weight in one["weights"].items())
         place = " ".join(filter(None, (one["device"], one["port"])))

@@ -9,6 +9,8 @@ from collector.record import Floats
 
 SECONDS: Final[tuple[float, ...]] = (0.25, 1.0, 3.0, 10.0, 30.0)
 """Time constants of the means, in seconds; never in samples or ticks."""
+BLOCK: Final = 4096
+"""Columns that are moved on at once: what they need in between fits a cache."""
 
 
 class Averages:
@@ -32,14 +34,20 @@ class Averages:
 
     def update(self, signals: Floats, elapsed: Floats) -> None:
         """Take in (K, C) signals that held for (C,) seconds; 0 seconds leaves a column as it is."""
-        step = -np.expm1(-elapsed / self._tau)
-        self._sum += step[:, None, :] * (signals - self._sum)
-        self._weight += step * (1.0 - self._weight)
+        for start in range(0, len(elapsed), BLOCK):
+            part = slice(start, start + BLOCK)
+            step = -np.expm1(-elapsed[part] / self._tau)
+            move = signals[:, part] - self._sum[:, :, part]
+            move *= step[:, None, :]
+            self._sum[:, :, part] += move
+            self._weight[:, part] += step * (1.0 - self._weight[:, part])
 
     def means(self, columns: NDArray[np.intp]) -> NDArray[np.float64]:
         """(time constants, K, n) means of some columns; 0 before the first sample."""
-        weight = self._weight[:, columns]
-        return self._sum[:, :, columns] / np.where(weight > 0, weight, 1.0)[:, None, :]
+        weight = self._weight.take(columns, axis=1)
+        means: Floats = self._sum.take(columns, axis=2)
+        means /= np.where(weight > 0, weight, 1.0)[:, None, :]
+        return means
 
     def mean(self, constant: int, signal: int) -> NDArray[np.float64]:
         """(C,) means of one signal over one time constant."""

@@ -56,6 +56,9 @@ class Classifier:
         reason = self._withheld(measured, speed_bps, observed)
         with np.errstate(invalid="ignore"):
             idle = (observed.busier < IDLE_UTILIZATION) & (reason != NO_DATA) & (reason != SPEED)
+        # A port on which nothing moved is idle whatever its speed.
+        silent = (measured.rate("rx_bytes") == 0) & (measured.rate("tx_bytes") == 0)
+        idle |= silent & measured.live
         size = len(measured)
         share = np.full((size, len(SHARES)), np.nan, dtype=np.float32)
         certain = np.zeros(size, dtype=np.float32)

@@ -6,7 +6,7 @@ Held out are whole traces (ten folds, every scheme spread over them) and whole s
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, as_completed
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,10 +21,13 @@ from classifier.model import Model
 from classifier.novelty import Gate
 from classifier.scores import calibration_error, scores, separation
 from classifier.truth import ACTIVE
+from collector.errors import ConfigError
 from collector.record import Floats
 
 TICK: Final = 0.1
 """Seconds; the windows that scores are for."""
+FEW: Final = 20
+"""Traces below which held-out scores are warned about."""
 MOST_ROWS: Final = 600
 """Rows of one trace that are learnt from."""
 
@@ -85,14 +88,23 @@ def evaluate(
     Raises TraceError where a trace has no labels or topology, ConfigError for a bad model.
     """
     loaded = None if model is None else store.load(model)
+    if loaded is None and len(traces) < 2:
+        raise ConfigError(
+            "evaluating without --model holds traces out in turn, so it needs two or more; "
+            "name more traces, or a model to score"
+        )
     reading = held_out.part(progress, 0.0, 0.5 if loaded is None else 1.0)
     rows = gather([(path, TICK) for path in traces], executor, reading)
     if loaded is not None:
         return _score_model(loaded, traces, rows)
     learnt = [one.thin(MOST_ROWS, seed) for one in rows]
-    return cross_validate(
+    report, _ = cross_validate(
         rows, learnt, seed=seed, executor=executor, progress=held_out.part(progress, 0.5, 1.0)
-    )[0]
+    )
+    if len(traces) < FEW:
+        few = f"{len(traces)} traces are few to learn from; below {FEW} the scores say little"
+        report = replace(report, warnings=(*report.warnings, few))
+    return report
 
 
 def gather(

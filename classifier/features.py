@@ -15,7 +15,7 @@ from classifier.averages import Averages
 from classifier.bursts import ROW, Bursts, fields
 from classifier.labels import IDLE_UTILIZATION
 from classifier.names import LOOK_AHEAD, LOOK_BACK, NAMES, POOLED
-from classifier.period import History, periods
+from classifier.period import BLOCK, History, periods
 from collector.measured import Measured
 from collector.record import Bools, Floats
 
@@ -185,10 +185,11 @@ class Features:
         slots = np.arange(int(before * pieces), int(self._due * pieces))[:pieces] % pieces
         if not len(slots):
             return
-        turn = np.flatnonzero(np.isin(np.arange(self._size) % pieces, slots))
+        turn = np.sort(np.concatenate([np.arange(slot, self._size, pieces) for slot in slots]))
         turn = turn[(self._peak[turn] > IDLE_UTILIZATION) | (turn == 0)]
-        if len(turn):
-            self._period[turn], self._strength[turn] = periods(self._history.levels(turn))
+        for start in range(0, len(turn), BLOCK):
+            part = turn[start : start + BLOCK]
+            self._period[part], self._strength[part] = periods(self._history.levels(part))
 
     def _rows(self, ports: NDArray[np.intp]) -> NDArray[np.float32]:
         """(n, F) features of some ports; column 0 of each block below is the pool."""
@@ -212,7 +213,7 @@ class Features:
         """The moment, and the means over the time constants."""
         level, lean, skew, active, square, starts, change = means.transpose(1, 0, 2)
         peak = np.maximum(self._peak[columns], _TINY)
-        out, inn = self._flow[:, columns]
+        out, inn = self._flow.take(columns, axis=1)
         now = (out + inn) / 2
         level_or_tiny = level + _TINY
         return np.concatenate(
@@ -234,7 +235,7 @@ class Features:
         period = self._period[columns]
         period = np.where(np.isfinite(period), period, 3.0)
         step = np.maximum(means[3, 0] * period, _TINY)
-        state = self._bursts.state[:, :, columns]
+        state = self._bursts.state.take(columns, axis=2)
         mean = np.maximum(state[ROW["volume_mean"]], _TINY)
         result = np.empty((BURST_COLUMNS, *mean.shape))
         result[_LOGS] = _log(state[_VALUES], state[_AGAINST])

@@ -20,8 +20,14 @@ DIVISOR: Final = 0.85
 STRENGTH: Final = 0.3
 """Autocorrelation below which there is no period."""
 BLOCK: Final = 1024
-"""Rows whose autocorrelation is computed at once."""
+"""Columns that are worked on at once: what they need in between fits a cache."""
+LAGS: Final = int((CELLS - 2) / REPEATS) + 2
+"""Lags that can matter: the longest that the history holds often enough, and its neighbour."""
+_TRANSFORM: Final = fft.next_fast_len(CELLS + LAGS, real=True)
+"""Cells and zeros: long enough that no lag up to LAGS wraps around."""
 _NS: Final = round(RESOLUTION * 1e9)
+_MASK: Final = CELLS - 1
+"""Cell numbers run on; CELLS is a power of two, so that a mask finds their place in the ring."""
 
 
 class History:
@@ -50,12 +56,14 @@ class History:
         known = elapsed > 0
         newest = now // _NS
         cells = min(int(newest - (start.min(initial=now)) // _NS), CELLS)
-        for back in range(cells):
-            cell = newest - back
-            since = (cell * _NS - start) * 1e-9
-            within = known & (since > 0)
-            value = self.total + level * since
-            self._ring[within, cell % CELLS] = value[within]
+        cell = newest - np.arange(cells)
+        for first in range(0, len(level) if cells else 0, BLOCK):
+            part = slice(first, first + BLOCK)
+            since = (cell * _NS - start[part, None]) * 1e-9
+            value = self.total[part, None] + level[part, None] * since
+            ring = self._ring[part]
+            within = known[part, None] & (since > 0)
+            ring[:, cell & _MASK] = np.where(within, value, ring[:, cell & _MASK])
         self.total += level * elapsed
         self.began = np.where(known & (self.began == 0), start, self.began)
         self.time = np.where(known, now, self.time)
@@ -73,8 +81,9 @@ class History:
         cell = np.floor(place)
         newest = (time // _NS).astype(np.float64)
         number = cell.astype(np.int64)
-        low = self._ring[columns, number % CELLS]
-        high = self._ring[columns, (number + 1) % CELLS]
+        ring, row = self._ring.reshape(-1), columns * CELLS
+        low = ring.take(row + (number & _MASK))
+        high = ring.take(row + (number + 1 & _MASK))
         # The cell after the newest one is not written yet: the running total stands for it.
         last = cell >= newest
         share = np.where(last, (place - cell) / np.maximum(now - newest, 1e-9), place - cell)
@@ -85,7 +94,7 @@ class History:
     def levels(self, columns: Int64s) -> NDArray[np.float32]:
         """(columns, CELLS - 2) mean level per cell, oldest first; 0 before the history began."""
         newest = self.time[columns] // _NS
-        order = (newest[:, None] - np.arange(CELLS - 2, -1, -1)) % CELLS
+        order = (newest[:, None] - np.arange(CELLS - 2, -1, -1)) & _MASK
         volume = self._ring[columns[:, None], order]
         # Single precision is plenty for finding a peak, and half the work.
         step: NDArray[np.float32] = (np.diff(volume, axis=1) / RESOLUTION).astype(np.float32)
@@ -98,27 +107,19 @@ def periods(levels: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.float
     """Period in seconds and its autocorrelation, per row; (NaN, 0) where there is none.
 
     Rows are smoothed over 0.25 s first and the highest peak is taken, not the first high one: the
-    first locks on the layers inside a step. Many rows are worked on in blocks that fit a cache.
+    first locks on the layers inside a step.
     """
-    found = [_periods(levels[start : start + BLOCK]) for start in range(0, len(levels), BLOCK)]
-    if not found:
-        return np.zeros(0), np.zeros(0)
-    period, strength = zip(*found, strict=True)
-    return np.concatenate(period), np.concatenate(strength)
-
-
-def _periods(levels: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     held = np.isfinite(levels)
-    count = np.maximum(held.sum(axis=1, keepdims=True, dtype=np.int32), 1).astype(np.float32)
+    number = np.count_nonzero(held, axis=1, keepdims=True)
+    count = np.maximum(number, 1).astype(np.float32)
     filled = np.where(held, levels, 0).astype(np.float32, copy=False)
     filled[:, 1:-1] = (filled[:, :-2] * 0.75 + filled[:, 1:-1] + filled[:, 2:] * 0.75) * 0.4
-    mean = filled.sum(axis=1, keepdims=True, where=held) / count
-    centred = np.where(held, filled - mean, np.float32(0))
-    size = 2 * CELLS
-    spectrum = fft.rfft(centred, size, axis=1)
+    filled *= held
+    centred = (filled - filled.sum(axis=1, keepdims=True) / count) * held
+    spectrum = fft.rfft(centred, _TRANSFORM, axis=1)
     power = spectrum.real**2 + spectrum.imag**2
-    lags = fft.irfft(power, size, axis=1)[:, :CELLS]
-    lag = np.arange(CELLS, dtype=np.float32)
+    lags = fft.irfft(power, _TRANSFORM, axis=1)[:, :LAGS]
+    lag = np.arange(LAGS, dtype=np.float32)
     variance = lags[:, :1] / count
     overlap = np.maximum(count - lag, 1)
     ratio = lags / overlap / np.where(variance > 1e-12, variance, np.inf)
@@ -130,7 +131,7 @@ def _periods(levels: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.floa
     best = _fundamental(ratio, peak, best)
     middle = ratio[row, best]
     found = peak[row, best] & (middle >= STRENGTH)
-    before, after = ratio[row, best - 1], ratio[row, np.minimum(best + 1, CELLS - 1)]
+    before, after = ratio[row, best - 1], ratio[row, np.minimum(best + 1, LAGS - 1)]
     bend = before - 2 * middle + after
     shift = np.where(bend < 0, 0.5 * (before - after) / np.where(bend < 0, bend, -1.0), 0.0)
     return (
@@ -147,13 +148,11 @@ def _fundamental(
     Only whole fractions count: a step repeats at its multiples, a layer fits one by chance only.
     """
     row = np.arange(len(ratio))
-    limit = DIVISOR * ratio[row, best]
+    beside = np.arange(-1, 2)
     for divisor in range(2, 9):
-        near = np.rint(best / divisor).astype(np.intp)
-        for lag in (near - 1, near, near + 1):
-            place = np.minimum(np.maximum(lag, 0), CELLS - 1)
-            good = peak[row, place] & (ratio[row, place] >= limit)
-            best = np.where(good, place, best)
-            limit = np.where(good, np.inf, limit)
-        limit = np.where(np.isinf(limit), DIVISOR * ratio[row, best], limit)
+        limit = DIVISOR * ratio[row, best]
+        lag = np.maximum(np.rint(best / divisor).astype(np.intp)[:, None] + beside, 0)
+        good = peak[row[:, None], lag] & (ratio[row[:, None], lag] >= limit[:, None])
+        first = good.argmax(axis=1)
+        best = np.where(good[row, first], lag[row, first], best)
     return best

@@ -9,10 +9,7 @@ from collector.record import Floats
 
 SECONDS: Final = 30.0
 """Time constant, counted in seconds of activity of the port."""
-POWER: Final = 4.0
 FLOOR: Final = 0.01
-WINDOW: Final = 0.5
-"""Power of the single window's own opinion of the scheme, beside that of the average."""
 
 
 class Posterior:
@@ -31,18 +28,20 @@ class Posterior:
         window stands for; 0 says nothing new.
         """
         self._grow(int(port.max(initial=-1)) + 1)
-        scheme = joint.sum(axis=2, dtype=np.float64)
+        joint = joint.astype(np.float64)
+        scheme = joint[:, :, 0] + joint[:, :, 1] + joint[:, :, 2] + joint[:, :, 3]
         step = -np.expm1(-seconds / SECONDS)
-        self._sum[port] += step[:, None] * (scheme - self._sum[port])
-        self._weight[port] += step * (1.0 - self._weight[port])
-        weight = np.maximum(self._weight[port], 1e-9)[:, None]
+        total, weight = self._sum[port], self._weight[port]
+        total += step[:, None] * (scheme - total)
+        weight += step * (1.0 - weight)
+        self._sum[port], self._weight[port] = total, weight
         # Long agreement weighs more than one window does: errors of windows that follow each
-        # other are alike, so the plain product of their opinions would be far too sure.
-        belief = (self._sum[port] / weight + FLOOR) ** POWER
-        belief *= (scheme + 1e-4) ** WINDOW
-        belief /= belief.sum(axis=1, keepdims=True)
-        given = joint / np.maximum(scheme, 1e-9)[:, :, None]
-        shares = (belief[:, :, None] * given).sum(axis=1)
+        # other are alike, so the plain product of their opinions would be far too sure. The powers
+        # are 4 for the average and a half for the single window's own opinion.
+        belief = np.square(np.square(total / np.maximum(weight, 1e-9)[:, None] + FLOOR))
+        belief *= np.sqrt(scheme + 1e-4)
+        belief /= belief.sum(axis=1, keepdims=True) * np.maximum(scheme, 1e-9)
+        shares = (belief[:, :, None] * joint).sum(axis=1)
         result: Floats = shares / np.maximum(shares.sum(axis=1, keepdims=True), 1e-9)
         return result
 

@@ -135,7 +135,12 @@ PORT_FINDINGS: Final = tuple(
         ),
         ("busy_ratio", "ratio", PORT, "Transmit utilization plus stalled share, at most 1."),
         ("congestion_score", "", PORT, "0 (clear) to 1 (congested), for traffic leaving the port."),
-        ("congestion_cause", "", (*PORT, "cause"), "1 for the cause in force."),
+        (
+            "congestion_cause",
+            "",
+            (*PORT, "cause"),
+            "1 for the cause in force; `none` where none is inferred.",
+        ),
         (
             "traffic_probability",
             "",

@@ -88,11 +88,19 @@ def _congestion(frame: Frame) -> Iterator[Column]:
     yield PortChoice(port_metric("congestion_cause"), CAUSES, found.cause, known)
 
 
+_NEVER_ASKED: Final = np.isin(
+    REASONS,
+    ("no_data", "speed_unknown", "too_little_history", "interval_outside_trained_band"),
+)
+
+
 def _labels(frame: Frame) -> Iterator[Column]:
     labels, measured = frame.labels, frame.measured
+    # Where the model was not even asked, a share would be invented.
+    asked = measured.live & ~_NEVER_ASKED[labels.reason]
     for index, name in enumerate(SHARES):
         share = labels.share[:, index]
-        yield _finite(port_metric("traffic_probability"), share, measured.live, ("label", name))
+        yield _finite(port_metric("traffic_probability"), share, asked, ("label", name))
     yield PortChoice(port_metric("traffic_label"), LABELS, labels.label, measured.live)
     unknown = measured.live & (labels.label == UNKNOWN)
     yield PortChoice(port_metric("traffic_unknown"), REASONS, labels.reason, unknown)

@@ -5,6 +5,7 @@ a file under its final name.
 """
 
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -79,14 +80,22 @@ class FindingsWriter:
         self._summary = Summary()
         self._timeline = Timeline()
         self._partial = directory / ".ports.parquet.partial"
-        self._writer: Any = pq.ParquetWriter(
-            self._partial,
-            SCHEMA,
-            compression="zstd",
-            compression_level=1,
-            use_dictionary=["time", "device", "port", "label", "reason", "congestion_cause"],
-            write_statistics=["time"],
-        )
+        self._writer: Any = self._opened()
+
+    def _opened(self) -> Any:
+        try:
+            return pq.ParquetWriter(
+                self._partial,
+                SCHEMA,
+                compression="zstd",
+                compression_level=1,
+                use_dictionary=["time", "device", "port", "label", "reason", "congestion_cause"],
+                write_statistics=["time"],
+            )
+        except OSError as error:
+            raise ConfigError(
+                f"{self._directory}: findings cannot be written here: {error.strerror or error}"
+            ) from error
 
     def write(self, frame: Frame) -> None:
         """Take in one tick."""
@@ -127,7 +136,8 @@ class FindingsWriter:
 
     def abort(self) -> None:
         """Drop what was written; files of an earlier run stay."""
-        self._writer.close()
+        with suppress(OSError):  # a full disk cannot take the footer either
+            self._writer.close()
         self._partial.unlink(missing_ok=True)
 
     def __enter__(self) -> Self:

@@ -1,6 +1,7 @@
 """The HTTP server: `/metrics`, health, the API and a plain index. Handlers only hand out bytes."""
 
 import asyncio
+import errno
 import html
 from collections import Counter
 from collections.abc import Awaitable, Callable
@@ -40,6 +41,7 @@ class HttpExporter:
 
     max_scrapes: answers to /metrics in progress at once; more are refused with 503.
     scrape_timeout: seconds after which a client that reads too slowly is cut off.
+    doubt: why fresh findings may still be worth nothing, such as that no source works; or nothing.
     Counters: scrapes, scrapes_refused, scrapes_cut, requests[path, code].
     """
 
@@ -51,12 +53,14 @@ class HttpExporter:
         *,
         max_scrapes: int = 4,
         scrape_timeout: float = 30.0,
+        doubt: Callable[[], str] = str,
     ) -> None:
         self._host = host
         self._port = port
         self._board = board
         self._max_scrapes = max_scrapes
         self._scrape_timeout = scrape_timeout
+        self._doubt = doubt
         self._runner: web.AppRunner | None = None
         self.requests: Counter[tuple[str, str]] = Counter()
         self.scrapes = 0
@@ -83,7 +87,11 @@ class HttpExporter:
             await runner.cleanup()
             raise ConfigError(
                 f"http: cannot listen on {self._host}:{self._port}: {error.strerror}; "
-                "stop the program that holds it or choose another host or port"
+                + (
+                    "stop the program that holds it, or choose another port"
+                    if error.errno == errno.EADDRINUSE
+                    else "choose an address of this machine and a port that you may use"
+                )
             ) from error
         self._runner = runner
 
@@ -173,7 +181,7 @@ class HttpExporter:
         )
 
     async def _readyz(self, _request: web.Request) -> web.Response:
-        problem = self._board.problem()
+        problem = self._board.problem() or self._doubt()
         if problem:
             return json_response({"status": "not ready", "reason": problem}, status=503)
         return json_response({"status": "ready"})

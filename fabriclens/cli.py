@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, NoReturn, TypeVar
+from typing import Annotated, Any, Literal, NoReturn, TypeVar
 
 import typer
 
@@ -34,7 +34,9 @@ ConfigFile = Annotated[
 ModelFile = Annotated[
     Path | None, typer.Option("--model", help="Folder of a model instead of the bundled one.")
 ]
-LogLevel = Annotated[str, typer.Option(help="debug, info, warning or error.")]
+LogLevel = Annotated[
+    Literal["debug", "info", "warning", "error"], typer.Option(help="Least level to log.")
+]
 
 
 def _version(wanted: bool) -> None:
@@ -61,7 +63,7 @@ def run(
     replay: Annotated[
         Path | None, typer.Option(help="Serve this trace, over and over, instead of live counters.")
     ] = None,
-    speed: Annotated[str, typer.Option(help="Pace of --replay: 1, 20 ... or max.")] = "1",
+    speed: Annotated[str | None, typer.Option(help="Pace of --replay: 1, 20 ... or max.")] = None,
     log_level: LogLevel = "info",
 ) -> None:
     """Run the daemon: collect, classify, score, and serve /metrics and the API.
@@ -208,8 +210,10 @@ def routes(
 @app.command()
 def check(
     config: ConfigFile = None,
-    live: Annotated[str | None, typer.Option(help="Is the daemon at this URL healthy?")] = None,
-    sample: Annotated[bool, typer.Option(help="Print a documented sample configuration.")] = False,
+    live: Annotated[str | None, typer.Option(help="Is the daemon at this URL ready?")] = None,
+    sample: Annotated[
+        bool, typer.Option("--sample", help="Print a documented sample configuration.")
+    ] = False,
 ) -> None:
     """Explain what is wrong with a configuration: file, field and allowed values. Exit 2 if so."""
     from fabriclens.checks import check_config, check_live

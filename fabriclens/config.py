@@ -107,7 +107,7 @@ def parse_config(raw: dict[str, Any], name: str, folder: Path) -> Config:
     try:
         config = Config.model_validate(raw)
     except ValidationError as error:
-        faults = [f"{name}: {_explain(dict(fault))}" for fault in error.errors()]
+        faults = dict.fromkeys(f"{name}: {_explain(dict(one))}" for one in _telling(error))
         raise ConfigError("\n".join(faults)) from error
     return _rooted(config, folder)
 
@@ -138,22 +138,42 @@ def _rooted(config: Config, folder: Path) -> Config:
     )
 
 
+def _telling(error: ValidationError) -> list[Any]:
+    """The faults without those that only follow from others."""
+    faults = error.errors()
+    inner = any(fault["loc"][:1] == ("sources",) and len(fault["loc"]) > 1 for fault in faults)
+    return [one for one in faults if not (inner and one["loc"] == ("sources",))]
+
+
 def _explain(fault: dict[str, Any]) -> str:
     """One fault in the words of the file."""
-    where = ".".join(str(part) for part in fault["loc"]) or "(the file as a whole)"
-    message = str(fault["msg"]).removeprefix("Value error, ")
-    if fault["type"] == "extra_forbidden":
-        allowed = _allowed(fault["loc"][:-1])
-        near = difflib.get_close_matches(str(fault["loc"][-1]), allowed, n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
-        return f"{where}: unknown key{hint} (allowed here: {', '.join(allowed)})"
-    if fault["type"] == "union_tag_invalid":
-        return f"{where}.kind: {fault['ctx']['tag']!r} is no source (allowed: {_kinds()})"
-    if fault["type"] == "union_tag_not_found":
-        return f"{where}.kind: is missing (allowed: {_kinds()})"
-    if fault["type"] == "missing":
-        return f"{where}: is missing"
-    return f"{where}: {message} (found {fault['input']!r})"
+    # The names that alternatives of a type go by are no part of the file.
+    place = [part for part in fault["loc"] if isinstance(part, int) or part.isidentifier()]
+    where = ".".join(map(str, place)) or "the file as a whole"
+    match fault["type"]:
+        case "extra_forbidden":
+            text = f": {_unknown(fault['loc'])}"
+        case "union_tag_invalid":
+            text = f".kind: {fault['ctx']['tag']!r} is no source (allowed: {_kinds()})"
+        case "union_tag_not_found":
+            text = f".kind: is missing (allowed: {_kinds()})"
+        case "missing":
+            text = ": is missing"
+        case "tuple_type":
+            form = "[[sources]] tables" if place == ["sources"] else "a list in [brackets]"
+            text = f": must be {form}"
+        case "value_error":
+            text = f": {str(fault['msg']).removeprefix('Value error, ')}"
+        case _:
+            text = f": {fault['msg']} (found {fault['input']!r})"
+    return where + text
+
+
+def _unknown(loc: Sequence[str | int]) -> str:
+    allowed = _allowed(loc[:-1])
+    near = difflib.get_close_matches(str(loc[-1]), allowed, n=1)
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    return f"unknown key{hint} (allowed here: {', '.join(allowed)})"
 
 
 def _kinds() -> str:

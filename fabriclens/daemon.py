@@ -45,7 +45,7 @@ class Daemon:
         self.clock: Clock = clock or SteadyClock()
         self.ports = PortTable()
         self.board = Board()
-        self.http = HttpExporter(config.http.host, config.http.port, self.board)
+        self.http = HttpExporter(config.http.host, config.http.port, self.board, doubt=self._blind)
         model = load(config.model)
         self.tick = Tick(self.ports, topology_of(config), model)
         self.channel = Channel(config.queue_rows)
@@ -79,6 +79,16 @@ class Daemon:
             waiter = asyncio.create_task(stop.wait(), name="stop")
             await self._until(waiter, tasks)
         _log.info("stopped")
+
+    def _blind(self) -> str:
+        """Why nothing is seen, where every source fails; else nothing."""
+        if any(one.health.success or one.health.ended for one in self.supervisors):
+            return ""
+        told = [
+            f"{one.source.name}: {', '.join(one.health.failures) or 'no sample yet'}"
+            for one in self.supervisors
+        ]
+        return f"no source works ({'; '.join(told)})"
 
     async def _until(self, waiter: asyncio.Task[bool], tasks: Sequence[asyncio.Task[None]]) -> None:
         """Wait for the end; a task that fails ends everything, a source that is done does not."""

@@ -1,5 +1,6 @@
 """How long a tick should be for a trace, when nobody says."""
 
+from math import inf
 from typing import Final, Literal
 
 from collector.errors import ConfigError
@@ -17,14 +18,14 @@ def tick_for(interval: float) -> float:
 
 
 def parse_duration(text: str) -> float:
-    """Seconds in a duration such as `100ms`, `1s`, `0.5` or `2m`; raises ConfigError."""
+    """Seconds in a duration such as `100ms`, `1s`, `0.5` or `1m`; raises ConfigError."""
     units = {"ms": 1e-3, "s": 1.0, "m": 60.0, "": 1.0}
     number = text.strip().rstrip("abcdefghijklmnopqrstuvwxyz")
     unit = text.strip()[len(number) :]
     try:
         seconds = float(number) * units[unit]
     except (ValueError, KeyError):
-        raise ConfigError(f"{text!r} is no duration; write 100ms, 1s or 2m") from None
+        raise ConfigError(f"{text!r} is no duration; write 100ms, 1s or 30s") from None
     if not 0.01 <= seconds <= 60:
         raise ConfigError(f"{text!r} is outside 10ms to 60s")
     return seconds
@@ -38,6 +39,6 @@ def parse_speed(text: str) -> float | Literal["max"]:
         speed = float(text.removesuffix("x"))
     except ValueError:
         raise ConfigError(f"{text!r} is no speed; write max, or a factor such as 20") from None
-    if speed <= 0:
-        raise ConfigError(f"speed {text} must be above 0")
+    if not 0 < speed < inf:
+        raise ConfigError(f"speed {text} must be a number above 0, or max")
     return speed

@@ -6,6 +6,7 @@ from pathlib import Path
 from collector.channel import Channel
 from collector.clock import SteadyClock
 from collector.dictionary import load_dictionary
+from collector.errors import SourceUnavailable
 from collector.ports import PortTable
 from collector.recorder import Recorder
 from collector.sources import load as load_source
@@ -19,7 +20,8 @@ _PAUSE = 0.2
 async def record(config: Config, out: Path, seconds: float | None = None) -> int:
     """Record until `seconds` have passed, the process is told to end, or every source is done.
 
-    Returns the rows written. Raises ConfigError where the folder cannot be written.
+    Returns the rows written. Raises ConfigError where the folder cannot be written, and
+    SourceUnavailable where nothing came.
     """
     clock, ports = SteadyClock(), PortTable()
     channel = Channel(config.queue_rows)
@@ -27,7 +29,8 @@ async def record(config: Config, out: Path, seconds: float | None = None) -> int
     recorder.open()
     words = load_dictionary(config.dictionary)
     sources = [load_source(one.kind)[1](one, ports, clock, words) for one in config.sources]
-    tasks = [asyncio.create_task(Supervisor(one, channel, clock).run()) for one in sources]
+    supervisors = [Supervisor(one, channel, clock) for one in sources]
+    tasks = [asyncio.create_task(one.run()) for one in supervisors]
     try:
         async with told_to_end() as ended, asyncio.timeout(seconds):
             while not ended.is_set() and not all(task.done() for task in tasks):
@@ -44,6 +47,9 @@ async def record(config: Config, out: Path, seconds: float | None = None) -> int
     for result in results:
         if isinstance(result, Exception):
             raise result
+    if not recorder.counts.rows:
+        told = {one.source.name: dict(one.health.failures) for one in supervisors}
+        raise SourceUnavailable(f"{out}: nothing was recorded, no source gave a row: {told}")
     return recorder.counts.rows
 
 

@@ -6,7 +6,7 @@ from collector.errors import ConfigError
 from collector.sources.replay import ReplayConfig
 from collector.topology import Topology, read_topology
 from collector.trace import topology_beside
-from fabriclens.config import Config, HttpConfig, read_config
+from fabriclens.config import Config, parse_config, read_config
 from fabriclens.pace import parse_speed
 
 
@@ -16,7 +16,7 @@ def daemon_config(
     host: str | None = None,
     port: int | None = None,
     replay: Path | None = None,
-    speed: str = "1",
+    speed: str | None = None,
 ) -> Config:
     """The configuration of a file (or the defaults), with the command line's words over it.
 
@@ -26,16 +26,24 @@ def daemon_config(
     if replay is not None:
         if path is not None:
             raise ConfigError("--replay and --config exclude each other; put the trace in the file")
-        if not replay.exists():
-            raise ConfigError(f"{replay}: no such trace")
-        source = ReplayConfig(path=replay, speed=parse_speed(speed), loop=True, realtime=True)
+        pace = parse_speed("1" if speed is None else speed)
+        source = ReplayConfig(path=existing(replay), speed=pace, loop=True, realtime=True)
         config = config.model_copy(update={"sources": (source,)})
+    elif speed is not None:
+        raise ConfigError("--speed is the pace of --replay, which was not given")
     changed = {"host": host, "port": port}
     given = {name: value for name, value in changed.items() if value is not None}
     if given:
-        http = HttpConfig.model_validate(config.http.model_dump() | given)
-        config = config.model_copy(update={"http": http})
+        checked = parse_config({"http": config.http.model_dump() | given}, "command line", Path())
+        config = config.model_copy(update={"http": checked.http})
     return config
+
+
+def existing(trace: Path) -> Path:
+    """The path of a trace; ConfigError where there is none."""
+    if not trace.exists():
+        raise ConfigError(f"{trace}: no such trace; name its folder or its counters file")
+    return trace
 
 
 def topology_of(config: Config) -> Topology:

@@ -18,4 +18,11 @@ def executor(workers: int) -> Iterator[Executor | None]:
     # Forking a process that already runs threads can deadlock; a fresh one cannot.
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(workers, mp_context=context) as pool:
-        yield pool
+        try:
+            yield pool
+        except BaseException:
+            # Without this, workers would finish what nobody waits for any more.
+            pool.shutdown(wait=False, cancel_futures=True)
+            for child in multiprocessing.active_children():
+                child.terminate()
+            raise

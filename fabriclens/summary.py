@@ -5,21 +5,27 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+_MOST = 10
+
 
 def print_summary(summary: dict[str, Any]) -> None:
     """Ports, ticks, speed, bytes by label, congested ports, suggestions."""
-    console = Console()
+    console = Console(soft_wrap=True)
     console.print(
         f"{summary['trace']}: {summary['rows']:,} rows in {summary['ticks']:,} ticks of "
         f"{summary['tick_seconds']:g} s, {summary['rows_per_second']:,} rows/s"
     )
+    if summary["links"] and summary["links_seen"] < summary["links"]:
+        console.print(
+            f"only {summary['links_seen']} of the topology's {summary['links']} links have "
+            "counters; do the names of devices and ports agree?"
+        )
     if summary["ignored_columns"]:
         console.print(f"columns not understood: {', '.join(summary['ignored_columns'])}")
     if summary["events"]:
         events = ", ".join(f"{count} {reason}" for reason, count in summary["events"].items())
         console.print(f"values dropped or repaired: {events}")
-    if "bytes_by_label" in summary:
-        _print_findings(console, summary)
+    _print_findings(console, summary)
 
 
 def _print_findings(console: Console, summary: dict[str, Any]) -> None:
@@ -30,11 +36,18 @@ def _print_findings(console: Console, summary: dict[str, Any]) -> None:
     console.print(table)
     congested = summary["congested_ports"]
     console.print(f"congested ports: {len(congested)}")
-    for port in congested[:10]:
+    for port in congested[:_MOST]:
         console.print(
             f"  {port['device']} {port['port']}: at most {port['max_score']:.2f}, "
             f"{port['ticks_congested']} ticks"
         )
+    if len(congested) > _MOST:
+        console.print(f"  and {len(congested) - _MOST} more")
     console.print(f"suggestions in force at the end: {len(summary['suggestions'])}")
-    for one in summary["suggestions"]:
-        console.print(f"  {one['kind']} at {one['device']} {one['port']} {one['destination']}")
+    for one in summary["suggestions"][:_MOST]:
+        weights = ", ".join(f"{port}={weight}" for port, weight in one["weights"].items())
+        place = f"{one['device']} {one['port']}".strip()
+        towards = f" towards {one['destination']}: {weights}" if one["destination"] else ""
+        console.print(f"  {one['kind']} at {place}{towards}")
+    if len(summary["suggestions"]) > _MOST:
+        console.print(f"  and {len(summary['suggestions']) - _MOST} more; see routes")

@@ -40,7 +40,7 @@ class LinuxConfig(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
     kind: Literal["linux"] = "linux"
     name: str = Field(default="linux", min_length=1, description="Name of the source in metrics.")
-    interval: float = Field(default=1.0, gt=0, le=3600, description="Seconds between readings.")
+    interval: float = Field(default=1.0, ge=0.01, le=3600, description="Seconds between readings.")
     device: str | None = Field(
         default=None, min_length=1, description="Name of this machine; its host name unless set."
     )

@@ -132,3 +132,19 @@ def test_a_recorded_job_is_named_as_its_truth_says(model, shared):
                       for t, p in zip(rows.tick, hosts, strict=True)])  # fmt: skip
     same = peers.argmax(axis=1) == share.argmax(axis=1)
     assert np.nanmean(same[~np.isnan(peers[:, 0])]) > 0.9
+
+
+def test_labels_do_not_depend_on_the_size_of_the_blocks(model, monkeypatch):
+    def run():
+        classifier, rng = Classifier(model), np.random.default_rng(11)
+        for number in range(1, 80):
+            out, inn = rng.choice([0.0, 0.4, 0.9], (2, 23))
+            labels = classifier.update(tick(number * 0.1, 0.1, out, inn), np.full(23, SPEED))
+        return labels
+
+    whole = run()
+    for module in ("classify", "averages", "period", "features", "model"):
+        monkeypatch.setattr(f"classifier.{module}.BLOCK", 3)
+    pieces = run()
+    for name in ("label", "reason", "share", "confidence"):
+        np.testing.assert_array_equal(getattr(whole, name), getattr(pieces, name))

@@ -140,3 +140,15 @@ def test_the_step_is_found_and_not_the_layers_in_it(length):
 
 def test_the_start_of_the_made_up_traffic_is_on_the_grid():
     assert START % round(RESOLUTION * 1e9) == 0
+
+
+def test_features_do_not_depend_on_the_ports_asked_for_beside_them():
+    rng = np.random.default_rng(7)
+    features, ports = Features(), 37
+    for number in range(1, 120):
+        out, inn = rng.choice([0.0, 0.3, 1.0], (2, ports)) * (np.arange(ports) % 5 > 0)
+        seen = features.update(tick(number * 0.1, 0.1, out, inn), np.full(ports, SPEED))
+    for size in (1, 2, 5, 36):
+        parts = [np.arange(start, min(start + size, ports)) for start in range(0, ports, size)]
+        together = np.concatenate([seen.rows_of(part) for part in parts])
+        np.testing.assert_array_equal(together, seen.rows)

@@ -71,7 +71,11 @@ def test_a_good_configuration_is_described(tmp_path):
 @pytest.mark.parametrize(
     ("words", "status", "word"),
     [
-        (["replay", "nowhere"], 1, "nowhere"),
+        (["replay", "nowhere"], 2, "nowhere"),
+        (["run", "--port", "99999"], 2, "http.port"),
+        (["run", "--speed", "3"], 2, "--replay"),
+        (["replay", ".", "--speed", "nan"], 2, "above 0"),
+        (["run", "--log-level", "loud"], 2, "debug"),
         (["replay", ".", "--tick", "soon"], 2, "soon"),
         (["replay", ".", "--speed", "-1"], 2, "above 0"),
         (["check"], 2, "nothing to check"),

@@ -48,6 +48,8 @@ def test_the_default_binds_to_loopback():
         ("[[sources]]\nkind = 'linux'\nintervall = 1", ["intervall", "did you mean 'interval'"]),
         ("[record]\nrotate_seconds = 5", ["record.directory", "missing"]),
         ("tick = ", ["not valid TOML"]),
+        ("[sources]\nkind = 'linux'", ["sources: must be [[sources]] tables"]),
+        ("dictionary = 'x'", ["dictionary: must be a list"]),
     ],
 )
 def test_every_fault_names_field_and_remedy(text, words, tmp_path):
@@ -61,6 +63,13 @@ def test_all_faults_are_told_at_once(tmp_path):
     said = fault("tick = 0\nqueue_rows = 1\n[http]\nport = -1", tmp_path)
 
     assert len(said.splitlines()) == 3
+
+
+def test_a_fault_inside_a_source_is_not_followed_by_its_echo(tmp_path):
+    said = fault("[[sources]]\nkind = 'replay'\npath = 'x'\nspeed = 'fast'", tmp_path)
+
+    assert "constrained" not in said
+    assert "at least 1 item" not in said
 
 
 def test_two_sources_of_one_name(tmp_path):

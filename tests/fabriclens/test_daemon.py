@@ -12,6 +12,7 @@ import aiohttp
 import pytest
 
 from collector.errors import ConfigError
+from collector.sources.linux import LinuxConfig
 from collector.sources.replay import ReplayConfig
 from fabriclens.config import Config, HttpConfig
 from fabriclens.daemon import Daemon
@@ -171,3 +172,16 @@ def test_sigterm_ends_the_daemon_in_good_order(tmp_path, free_port):
     _, rest = process.communicate(timeout=10)
     assert process.returncode == 0, rest
     assert b"Traceback" not in rest
+
+
+async def test_not_ready_while_no_source_works(tmp_path):
+    blind = LinuxConfig(root=tmp_path / "nowhere", infiniband=False)
+    async with running(config(sources=(blind,), tick=0.2)) as daemon:
+        async with aiohttp.ClientSession(f"http://127.0.0.1:{daemon.http.address[1]}") as client:
+            async with client.get("/readyz") as answer:
+                said = await answer.json()
+                assert answer.status == 503
+            async with client.get("/healthz") as answer:
+                assert answer.status == 200
+
+    assert "no source works (linux:" in said["reason"]

@@ -3,7 +3,10 @@
 import asyncio
 
 import numpy as np
+import pytest
 
+from collector.errors import SourceUnavailable
+from collector.sources.linux import LinuxConfig
 from collector.sources.replay import ReplayConfig
 from fabriclens.config import Config
 from fabriclens.offline import Replay, replay
@@ -39,3 +42,9 @@ def test_recording_this_machine_gives_a_readable_trace(tmp_path):
     for frame in frames:
         rates = frame.measured.rate("rx_bytes")
         assert (rates[~np.isnan(rates)] >= 0).all()
+
+
+def test_a_recording_of_nothing_is_an_error(tmp_path):
+    blind = LinuxConfig(root=tmp_path / "nowhere", infiniband=False)
+    with pytest.raises(SourceUnavailable, match="nothing was recorded"):
+        asyncio.run(record(Config(sources=(blind,)), tmp_path / "out", seconds=0.5))

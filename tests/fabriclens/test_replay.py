@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from collector.errors import TraceError
+from collector.errors import ConfigError, TraceError
 from fabriclens.offline import Replay, replay
 from tests.fabriclens.traces import HOST_TOTAL, LEAF_TOTAL, SECONDS, same, write_small
 
@@ -105,3 +105,30 @@ def test_unknown_columns_are_said_not_fatal(tmp_path):
     _, summary = run(trace)
 
     assert summary["ignored_columns"] == ["colour"]
+
+
+def test_without_a_folder_the_summary_still_tells(tmp_path):
+    _, summary = run(write_small(tmp_path / "trace"))
+
+    assert summary["ports"] == 2
+    assert summary["bytes_by_label"]
+    assert summary["suggestions"] == []
+
+
+def test_a_topology_that_fits_no_port_shows(tmp_path):
+    trace = write_small(tmp_path / "trace")
+    wrong = tmp_path / "wrong.json"
+    wrong.write_text((trace / "topology.json").read_text().replace("eth0", "e0").replace("p1", "q"))
+    _, fits = run(trace)
+    _, misfits = run(trace, topology=wrong)
+
+    assert (fits["links"], fits["links_seen"]) == (1, 1)
+    assert (misfits["links"], misfits["links_seen"]) == (1, 0)
+
+
+def test_a_folder_that_cannot_be_written_is_named(tmp_path):
+    trace = write_small(tmp_path / "trace")
+    (tmp_path / "file").write_text("in the way")
+
+    with pytest.raises(ConfigError, match="file"):
+        run(trace, out=tmp_path / "file")

@@ -1,11 +1,5 @@
 """Ports, interned: a (device, port) pair becomes a small integer once, at the edge."""
 
-from collections.abc import Sequence
-
-import numpy as np
-
-from collector.record import Int32s
-
 
 class PortTable:
     """Hands out int32 ids for (device, port) names; ids are dense, start at 0 and never change.
@@ -36,16 +30,3 @@ class PortTable:
     def find(self, device: str, port: str) -> int:
         """The id of (device, port), or -1 where it was never seen."""
         return self._ids.get((device, port), -1)
-
-    def intern_columns(
-        self, devices: Sequence[str], device_index: Int32s, ports: Sequence[str], port_index: Int32s
-    ) -> Int32s:
-        """Ids of dictionary-encoded columns: (rows,) codes into the two lists of names."""
-        codes = device_index.astype(np.int64) * len(ports) + port_index
-        unique, first, inverse = np.unique(codes, return_index=True, return_inverse=True)
-        ids = np.empty(len(unique), dtype=np.int32)
-        # Ids follow the order of first appearance, so that a trace always numbers its ports alike.
-        for slot in np.argsort(first, kind="stable"):
-            code = int(unique[slot])
-            ids[slot] = self.intern(devices[code // len(ports)], ports[code % len(ports)])
-        return ids[inverse]

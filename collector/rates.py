@@ -53,7 +53,7 @@ class Rates:
     uint64 before any float. What happened to dropped or repaired values is counted in `events`.
     """
 
-    def __init__(self, _ports: object = None) -> None:
+    def __init__(self) -> None:
         self._intervals = Intervals()
         self._size = 0
         shape = (len(CUMULATIVE), 0)

@@ -74,8 +74,9 @@ async def replay(
         findings.take(cutter.flush())
         elapsed = perf_counter() - started
         events = dict(tick.events)
-        if source.trace and source.trace.negative_values:
-            events["negative"] = source.trace.negative_values
+        negative = source.trace.negative_values if source.trace else 0
+        more = {"negative": negative, "late": cutter.late_rows, "ticks_skipped": cutter.skipped}
+        events |= {reason: count for reason, count in more.items() if count}
         return findings.close(
             {
                 "trace": str(request.trace),

@@ -108,7 +108,7 @@ class Replayed:
 def _replay(folder: Path, seconds: float) -> Replayed:
     ports = PortTable()
     fabric = bind(read_topology(folder / "topology.json"), ports)
-    rates, cutter, ticks = Rates(ports), TickCutter(seconds), []
+    rates, cutter, ticks = Rates(), TickCutter(seconds), []
 
     def measure(windows) -> None:
         ticks.extend(

@@ -41,7 +41,7 @@ class Feed:
     def __init__(self, speed_bps=np.nan, tick=1.0):
         self.ports = PortTable()
         self.port = self.ports.intern("switch", "p1")
-        self.rates = Rates(self.ports)
+        self.rates = Rates()
         self.speed = np.array([speed_bps])
         self.tick = tick
         self.measured = []
@@ -393,7 +393,7 @@ def test_folding_many_samples_equals_taking_them_one_by_one(ports, samples, rand
     table = PortTable()
     for number in range(ports):
         table.intern("host", f"p{number}")
-    folded, single = Rates(table), Rates(table)
+    folded, single = Rates(), Rates()
     value = [[1000, 10] for _ in range(ports)]
     speed = np.full(ports, 1e9)
     time = EPOCH
@@ -443,7 +443,7 @@ def test_no_sequence_of_values_gives_a_negative_or_impossible_rate(values, narro
 def test_growing_port_table_keeps_what_was_known():
     table = PortTable()
     table.intern("a", "1")
-    rates = Rates(table)
+    rates = Rates()
     rates.update([batch(0, 0, {"rx_bytes": 0})], EPOCH, 1.0, np.array([1e9]))
     table.intern("b", "1")
     both = rows({"rx_bytes": [500, 7]}, [0, 1], [EPOCH + NS, EPOCH + NS])

@@ -87,7 +87,7 @@ def _stacked(batches: Sequence[Batch]) -> Block:
             if name in batch.counters:
                 values[row, part] = batch.counters[name]
                 valid[row, part] = batch.valid.get(name, True)
-                narrow[row, part] = name in batch.narrow
+                narrow[row, part] = batch.narrow_rows.get(name, name in batch.narrow)
         if batch.received is not None:
             received[part] = batch.received
             alone[part] = np.bincount(batch.port).max() == 1

@@ -12,15 +12,16 @@ from collector.record import Batch, Bools, Floats, Int64s, UInt64s
 def concat(batches: Sequence[Batch]) -> Batch:
     """One batch with the rows of all, in the order given; at least one batch.
 
-    A counter that some batches lack is masked in their rows, a gauge is NaN there. A counter stays
-    narrow only if every batch that has it says so. Masks that hide nothing are dropped. `received`
-    and `source` are those of the first batch.
+    A counter that some batches lack is masked in their rows, a gauge is NaN there. A counter that
+    is narrow in some batches only is so in their rows only. Masks that hide nothing are dropped.
+    `received` and `source` are those of the first batch.
     """
     first = batches[0]
     if len(batches) == 1:
         return replace(first, valid=_hiding(first))
     counters = [name for name in CUMULATIVE if any(name in batch.counters for batch in batches)]
     gauges = [name for name in GAUGES if any(name in batch.gauges for batch in batches)]
+    narrow, narrow_rows = _narrow(batches)
     whole = Batch(
         source=first.source,
         time=np.concatenate([batch.time for batch in batches]),
@@ -36,11 +37,28 @@ def concat(batches: Sequence[Batch]) -> Batch:
             for name in counters
             if any(name in batch.valid or name not in batch.counters for batch in batches)
         },
-        narrow=_narrow(batches),
+        narrow=narrow,
+        narrow_rows=narrow_rows,
         received=first.received,
         discontinuity=_discontinuity(batches),
     )
     return replace(whole, valid=_hiding(whole))
+
+
+def agreeing(batches: Iterable[Batch]) -> list[list[Batch]]:
+    """The batches in groups within which no counter is narrow for some and wide for others."""
+    groups: list[tuple[set[str], set[str], list[Batch]]] = []
+    for batch in batches:
+        narrow, wide = set(batch.narrow), set(batch.counters) - batch.narrow
+        fitting = (one for one in groups if not (narrow & one[1] or wide & one[0]))
+        group = next(fitting, None)
+        if group is None:
+            groups.append((narrow, wide, [batch]))
+        else:
+            group[0].update(narrow)
+            group[1].update(wide)
+            group[2].append(batch)
+    return [members for _, _, members in groups]
 
 
 def _hiding(batch: Batch) -> dict[str, Bools]:
@@ -62,13 +80,23 @@ def _mask(batch: Batch, name: str) -> Bools:
     return np.full(len(batch), name in batch.counters) if mask is None else mask
 
 
-def _narrow(batches: Iterable[Batch]) -> frozenset[str]:
+def _narrow(batches: Iterable[Batch]) -> tuple[frozenset[str], dict[str, Bools]]:
+    """Counters that are narrow in all rows, and masks of those that are in some."""
     narrow: set[str] = set()
     wide: set[str] = set()
     for batch in batches:
-        narrow |= batch.narrow
-        wide |= batch.counters.keys() - batch.narrow
-    return frozenset(narrow - wide)
+        narrow |= batch.narrow | batch.narrow_rows.keys()
+        wide |= (batch.counters.keys() - batch.narrow) | batch.narrow_rows.keys()
+    masks = {
+        name: np.concatenate(
+            [
+                np.broadcast_to(batch.narrow_rows.get(name, name in batch.narrow), len(batch))
+                for batch in batches
+            ]
+        )
+        for name in narrow & wide
+    }
+    return frozenset(narrow - wide), masks
 
 
 def _discontinuity(batches: Sequence[Batch]) -> Int64s | None:

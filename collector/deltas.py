@@ -57,10 +57,10 @@ def step(
     broken: (rows,) the device said that continuity was lost in between.
 
     A fall is a wrap only for a narrow counter, only if the wrapped difference is possible at line
-    rate, and only if the port's other counters did not fall with it; else it is a reset. After a
-    reset the new reading is what was counted since, so it adds to the total if it is possible, but
-    it has no interval to be divided by. A narrow counter that the line rate can wrap within one
-    interval says nothing at all.
+    rate, and not if a wide counter or everything that counts fell with it; else it is a reset.
+    After a reset the new reading is what was counted since, so it adds to the total if it is
+    possible, but it has no interval to be divided by. A narrow counter that the line rate can wrap
+    within one interval says nothing at all.
     """
     saturated = known & (now == SATURATED)
     known = known & ~saturated
@@ -72,7 +72,9 @@ def step(
     # uint64 arithmetic is modular, so the narrow difference only has to be brought back to 32 bits.
     delta = now - before
     ambiguous = known & narrow & unseen
-    together = fell.sum(axis=0) >= 2
+    counting = known & (before > 0)
+    all_fell = (fell == counting).all(axis=0) & (fell.sum(axis=0) >= 2)
+    together = all_fell | (fell & ~narrow).any(axis=0)
     wrapped = fell & narrow & ~broken & ~together & ~ambiguous
     if wrapped.any():
         narrowed = delta & np.uint64(WRAP - 1)

@@ -15,10 +15,13 @@ from collector.block import Block
 from collector.record import Bools, Floats, Int32s, Int64s
 
 FAST: Final = 0.1
-"""Seconds; ports that are sampled more often than this are read faster than any refresh lasts."""
+"""Seconds; the samples of ports that are read more often than this may telescope within a tick."""
 
 LONGEST_HOLD: Final = 3.0
 """Seconds for which an unchanged counter may be thought of as not yet refreshed."""
+
+LONGEST_REFRESH: Final = 2.5
+"""Seconds between two refreshes of a device's counters that are still taken for such."""
 
 _CLOCK_TOLERANCE: Final = 2.0
 _LATEST_DELIVERY: Final = 60.0
@@ -30,14 +33,18 @@ class Timing:
     """What a round's rows (n) mean in time.
 
     keep: the row is neither a duplicate nor late. local: ns on the port's own unbroken time line.
-    slack: seconds by which an interval is uncertain. gap: the collection stood still before this
-    row. held: the device, slower to refresh than we read, has not refreshed its counters.
-    broken: the device reports that continuity was lost. events: what was noticed -> rows.
+    slack: seconds by which a time stamp is uncertain. quiet: seconds since a counter last moved.
+    reach: how much further back an increase may go, since that move was only seen late. gap: the
+    collection stood still before this row. held: the device, slower to refresh than we read, has
+    not refreshed its counters. broken: the device reports that continuity was lost.
+    events: what was noticed -> rows.
     """
 
     keep: Bools
     local: Int64s
     slack: Floats
+    reach: Floats
+    quiet: Floats
     gap: Bools
     held: Bools
     broken: Bools
@@ -54,6 +61,8 @@ class Timing:
             keep=self.keep[rows],
             local=self.local[rows],
             slack=self.slack[rows],
+            reach=self.reach[rows],
+            quiet=self.quiet[rows],
             gap=self.gap[rows],
             held=self.held[rows],
             broken=self.broken[rows],
@@ -77,6 +86,9 @@ class Intervals:
         self._resumed = np.zeros(0, np.float32)
         self._runs = np.zeros(0, np.float32)
         self._refresh = np.zeros(0, np.float64)
+        self._wobble = np.zeros(0, np.float64)
+        self._reading = np.zeros(0, np.float64)
+        self._changes = np.zeros(0, np.float32)
         self.usual: Floats = np.full(0, np.nan)
 
     def grow(self, ports: int) -> None:
@@ -107,15 +119,18 @@ class Intervals:
         return age, ~never & (age <= patience)
 
     def slow(self, port: Int32s) -> Bools:
-        """(n,) the counters stand still between refreshes that are longer than the polls.
+        """(n,) the counters stand still between refreshes that are longer than the readings.
 
-        Then an unchanged reading is nearly always followed by a changed one, which true silence is
-        not, and a fair share of the readings are unchanged.
+        Read a few times per refresh, an unchanged reading is nearly always followed by a changed
+        one, which true silence is not, and a fair share of the readings are unchanged. Read many
+        times per refresh, the changes come as regularly as a clock, several readings apart.
         """
-        stalls, resumed = self._stalls[port], self._resumed[port]
+        stalls, resumed, refresh = self._stalls[port], self._resumed[port], self._refresh[port]
         often = stalls >= 0.15 * self._runs[port]
-        regular = resumed >= 0.7 * stalls
-        verdict: Bools = (stalls >= 4) & regular & often & (self.usual[port] >= FAST)
+        few = (stalls >= 4) & (resumed >= 0.7 * stalls) & often & (self.usual[port] >= FAST)
+        regular = (self._changes[port] >= 6) & (self._wobble[port] < 0.2 * refresh)
+        many = regular & (refresh >= 3 * self._reading[port]) & (refresh <= LONGEST_REFRESH)
+        verdict: Bools = few | many
         return verdict
 
     def step(self, part: Block, changed: Bools, fell: Bools, newest: Int64s) -> Timing:
@@ -138,12 +153,15 @@ class Intervals:
         broken = self._broken(part, first)
         slow = self.slow(port)
         quiet = (local - self._changed_at[port]) / 1e9
+        reach = np.minimum(np.where(np.isnan(usual), 1.0, usual), LONGEST_REFRESH)
         hold = np.minimum(1.2 * self._refresh[port] + usual, LONGEST_HOLD)
         held = slow & ~changed & ~gap & ~broken & (quiet <= hold)
         timing = Timing(
             keep=keep,
             local=local,
-            slack=0.02 + np.minimum(np.where(np.isnan(usual), 1.0, usual), 2.5),
+            slack=0.02 + 0.1 * reach,
+            reach=reach,
+            quiet=np.minimum(quiet, seconds + LONGEST_HOLD),
             gap=gap,
             held=held & ~first,
             broken=broken,
@@ -216,6 +234,8 @@ class Intervals:
         keep = timing.keep & (first | (seconds > 0))
         port, first, changed = part.port[keep], first[keep], changed[keep]
         local, seconds, quiet = timing.local[keep], seconds[keep], quiet[keep]
+        reading = self._reading[port]
+        self._reading[port] = np.where(reading == 0, seconds, reading + 0.1 * (seconds - reading))
         self._time[port] = part.time[keep]
         self._received[port] = part.received[keep]
         self._local[port] = local
@@ -231,6 +251,7 @@ class Intervals:
 
     def _learn_refresh(self, port: Int32s, changed: Bools, quiet: Floats, counts: Bools) -> None:
         """Count how often a standstill ends at the very next reading, and how long one lasts."""
+        self._learn_rhythm(port, changed, quiet)
         if not counts.any():
             return
         memory = np.where(counts, _MEMORY, np.float32(1))
@@ -238,7 +259,13 @@ class Intervals:
         self._runs[port] = self._runs[port] * memory + counts
         self._stalls[port] = self._stalls[port] * memory + still
         self._resumed[port] = self._resumed[port] * memory + (still & changed)
-        refresh = self._refresh[port]
-        sample = np.minimum(quiet, LONGEST_HOLD)
+
+    def _learn_rhythm(self, port: Int32s, changed: Bools, quiet: Floats) -> None:
+        """How long a standstill lasts, and how alike the standstills are."""
+        refresh, changes = self._refresh[port], self._changes[port]
+        sample = np.minimum(quiet, 10 * LONGEST_HOLD)
         learned = np.where(refresh == 0, sample, refresh + 0.1 * (sample - refresh))
-        self._refresh[port] = np.where(changed & counts, learned, refresh)
+        off = np.abs(sample - learned)
+        self._wobble[port] += np.where(changed, 0.1 * (off - self._wobble[port]), 0)
+        self._refresh[port] = np.where(changed, learned, refresh)
+        self._changes[port] = np.minimum(changes + changed, 100)

@@ -15,6 +15,7 @@ from collector.gauges import Gauges
 from collector.intervals import Intervals, Timing
 from collector.measured import Measured
 from collector.record import Batch, Bools, Floats, Int32s, Int64s, UInt64s
+from collector.refresh import reach_back
 from collector.rounds import rounds
 from collector.topology import speed_in_force
 
@@ -155,6 +156,7 @@ class Rates:
                 measured = seen & ~timing.held
                 self._advance(part, cells, timing, delta, np.where(measured, elapsed, 0), sums)
                 return
+        limit, elapsed = reach_back(part, seen, before, limit, elapsed, timing, speed[port])
         verdict = step(before, part.values, seen, limit, part.narrow, unseen, timing.broken)
         verdict = self._suspects(verdict, part, cells, timing, speed)
         self._apply(verdict, part, cells, timing, elapsed, sums)

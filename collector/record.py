@@ -28,7 +28,8 @@ class Batch:
     counters: canonical cumulative name -> (rows,) raw values, as read, before any repair.
     gauges: canonical gauge name -> (rows,) values, NaN where absent.
     valid: counter name -> (rows,) mask; a counter without a mask is present in every row.
-    narrow: counters that wrap at 2**32 although they are stored in 64 bits.
+    narrow: counters that wrap at 2**32 although they are stored in 64 bits. narrow_rows: the same
+        for counters of which that is true in some rows only: name -> (rows,) mask.
     received: ns of our own monotonic clock when the batch arrived; None in replay, where the
         recorded time is all there is. Intervals follow it when the source's clock jumps.
     discontinuity: (rows,) device-told time of the last loss of continuity (IF-MIB
@@ -42,6 +43,7 @@ class Batch:
     gauges: Mapping[str, Floats] = field(default_factory=dict)
     valid: Mapping[str, Bools] = field(default_factory=dict)
     narrow: frozenset[str] = frozenset()
+    narrow_rows: Mapping[str, Bools] = field(default_factory=dict)
     received: int | None = None
     discontinuity: Int64s | None = None
 
@@ -58,6 +60,7 @@ class Batch:
             gauges={name: column[rows] for name, column in self.gauges.items()},
             valid={name: mask[rows] for name, mask in self.valid.items()},
             narrow=self.narrow,
+            narrow_rows={name: mask[rows] for name, mask in self.narrow_rows.items()},
             received=self.received,
             discontinuity=None if self.discontinuity is None else self.discontinuity[rows],
         )

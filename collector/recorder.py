@@ -19,7 +19,7 @@ import structlog
 
 from collector.clock import Clock, SteadyClock
 from collector.columns import DISCONTINUITY
-from collector.concat import concat
+from collector.concat import agreeing, concat
 from collector.errors import ConfigError
 from collector.ports import PortTable
 from collector.record import Batch, Bools, UInt64s
@@ -114,7 +114,8 @@ class Recorder:
         self._pending, self.pending_rows = [], 0
         try:
             self.open()
-            self._store(batches)
+            for group in agreeing(batches):
+                self._store(group)
         except (ConfigError, OSError) as error:
             self.counts.failures += 1
             self.counts.lost_rows += rows

@@ -46,38 +46,45 @@ def _starts(port: Int32s) -> NDArray[np.intp]:
 def _fold(block: Block, foldable: Bools, starts: NDArray[np.intp], base: Base) -> Block:
     """Keep only the last row of every port whose counters rose quietly through the tick.
 
-    A counter that is not in every row counts with its newest value, at the time of the last row.
+    Counters that are absent from that row are kept in the row that has them last, provided that it
+    is the same one: every value stays with its own time. A byte counter of 32 bits may wrap several
+    times within a tick, so its port keeps all rows.
     """
     lengths = np.diff(np.r_[starts, len(block)])
-    values, valid = _carried(block, starts, lengths)
+    ends = starts + lengths - 1
+    values, valid, newest = _carried(block, starts, lengths)
     steady = np.ones(values.shape, np.bool_)
     steady[:, 1:] = (values[:, 1:] >= values[:, :-1]) | ~valid[:, :-1]
     last, known = base(block.counters, block.port[starts])
     steady[:, starts] = (values[:, starts] >= last) | ~known | ~valid[:, starts]
-    quiet = foldable & steady.all(axis=0)
-    calm = np.logical_and.reduceat(quiet, starts)
-    ends = starts + lengths - 1
-    calm_rows = np.repeat(calm, lengths)
-    keep = ~calm_rows
+    octets = np.array([name.endswith("_bytes") for name in block.names], np.bool_)
+    quiet = foldable & steady.all(axis=0) & ~block.narrow[octets].any(axis=0)
+    # Where each port's counters were last told, other than in its last row.
+    elsewhere = valid[:, ends] & ~block.valid[:, ends]
+    place = np.where(elsewhere, newest[:, ends], -1).max(axis=0, initial=-1)
+    agreed = (~elsewhere | (newest[:, ends] == place)).all(axis=0)
+    calm = np.logical_and.reduceat(quiet, starts) & agreed
+    extra = calm & (place >= 0)
+    keep = ~np.repeat(calm, lengths)
     keep[ends] = True
+    keep[place[extra]] = True
     folded = block.folded.copy()
-    folded[ends] = np.where(calm, lengths, 1)
-    return replace(
-        block,
-        values=np.where(calm_rows, values, block.values),
-        valid=np.where(calm_rows, valid, block.valid),
-        folded=folded,
-    ).select(np.flatnonzero(keep))
+    folded[ends[calm]] = lengths[calm]
+    folded[place[extra]] = (place - starts + 1)[extra]
+    folded[ends[extra]] = (ends - place)[extra]
+    told = block.valid.copy()
+    told[:, place[extra]] &= elsewhere[:, extra]
+    return replace(block, valid=told, folded=folded).select(np.flatnonzero(keep))
 
 
 def _carried(
     block: Block, starts: NDArray[np.intp], lengths: NDArray[np.intp]
-) -> tuple[UInt64s, Bools]:
-    """Values carried forward over absent ones, within each port's rows."""
-    if block.valid.all():
-        return block.values, block.valid
+) -> tuple[UInt64s, Bools, NDArray[np.intp]]:
+    """Values carried forward over absent ones within each port's rows, and the rows they are of."""
     rows = np.arange(len(block))
+    if block.valid.all():
+        return block.values, block.valid, np.broadcast_to(rows, block.values.shape)
     newest = np.maximum.accumulate(np.where(block.valid, rows, -1), axis=1)
     known = newest >= np.repeat(starts, lengths)
     carried = np.take_along_axis(block.values, np.where(known, newest, rows), axis=1)
-    return carried, known
+    return carried, known, newest

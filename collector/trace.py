@@ -6,6 +6,7 @@ sorted; the others are streamed one after another, so memory follows the largest
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -118,16 +119,7 @@ class Passage:
             slots, first = np.unique(fresh, return_index=True)
             for slot in slots[np.argsort(first)]:
                 self._ids[slot] = self._ports.intern(*self._pairs.names[slot])
-        return Batch(
-            source=batch.source,
-            time=batch.time,
-            port=self._ids[batch.port],
-            counters=batch.counters,
-            gauges=batch.gauges,
-            valid=batch.valid,
-            narrow=batch.narrow,
-            discontinuity=batch.discontinuity,
-        )
+        return replace(batch, port=self._ids[batch.port])
 
     def _parts(self) -> Iterator[Batch]:
         """One batch per span, sorted by time."""

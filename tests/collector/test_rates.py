@@ -591,3 +591,69 @@ def test_the_ordinary_path_equals_the_thorough_one(random, odd):
         )
         for name in ("rates", "totals", "present", "interval"):
             np.testing.assert_array_equal(getattr(one, name), getattr(other, name), name)
+
+
+@pytest.mark.parametrize(
+    ("reading", "tick", "load"),
+    [(0.1, 1.0, 0.8), (0.2, 0.2, 0.8), (0.05, 0.1, 0.3), (0.01, 0.1, 0.3), (0.5, 0.5, 0.8),
+     (0.1, 0.1, 0.3), (0.05, 0.1, 0.05)],
+)  # fmt: skip
+def test_a_refresh_of_a_second_loses_nothing_however_fast_it_is_read(reading, tick, load):
+    """100 Gb/s, refreshed once a second: no byte is lost, and no rate is beyond the line's."""
+    rates, cutter = Rates(), TickCutter(tick)
+    moments = np.arange(round(60 / reading))
+    time = EPOCH + 7_000_000 + np.round(moments * reading * NS).astype(np.int64)
+    true = np.floor(moments * reading + 1e-9) * load * 12.5e9
+    cutter.push(rows({"rx_bytes": true.astype(np.uint64)}, np.zeros(len(time)), time))
+    speed = np.array([100e9])
+    found = [rates.update(window.batches, window.end, tick, speed) for window in cutter.flush()]
+    seen = np.array([measured.rate("rx_bytes")[0] for measured in found])
+
+    assert found[-1].total("rx_bytes")[0] == int(true[-1])
+    assert np.nanmax(seen) <= 12.5e9 * 1.3
+    settled = seen[len(seen) // 2 :]
+    assert np.nanmean(settled) == pytest.approx(load * 12.5e9, rel=0.1)
+    assert np.nanmax(settled) <= load * 12.5e9 * 1.3
+
+
+def test_two_sources_that_interleave_do_not_borrow_each_others_time():
+    """Bytes from one source at x.01, packets from another at x.09, and one of them missing once."""
+    rates = Rates()
+    worst = 0.0
+    for tick in range(1, 80):
+        start = EPOCH + (tick - 1) * NS // 10
+        parts = [rows({"tx_bytes": [tick * 10**8]}, [0], [start + 10_000_000])]
+        if tick != 42:
+            parts.append(rows({"tx_packets": [tick * 10**5]}, [0], [start + 90_000_000]))
+        measured = rates.update(parts, start + NS // 10, 0.1, np.array([400e9]))
+        for name, true in (("tx_bytes", 1e9), ("tx_packets", 1e6)):
+            rate = measured.rate(name)[0]
+            worst = max(worst, 0.0 if np.isnan(rate) else abs(rate / true - 1))
+
+    assert worst < 1e-6
+
+
+def test_narrow_bytes_read_fast_wrap_many_times_in_a_tick():
+    """Ten wraps a second are fine when each reading sees at most one."""
+    feed_ports, cutter = Rates(), TickCutter(1.0)
+    moments = np.arange(1000)
+    total = moments * 37_500_000
+    time = EPOCH + 5_000_000 + moments * 10_000_000
+    wrapped = (total % 2**32).astype(np.uint64)
+    narrow = frozenset({"rx_bytes"})
+    cutter.push(rows({"rx_bytes": wrapped}, np.zeros(1000), time, narrow=narrow))
+    for window in cutter.flush():
+        measured = feed_ports.update(window.batches, window.end, 1.0, np.array([100e9]))
+
+    assert measured.total("rx_bytes")[0] == int(total[-1])
+
+
+def test_two_narrow_counters_that_wrap_together_while_others_rise():
+    feed = Feed(100e9)
+    names = ["rx_bytes", "tx_bytes"]
+    near = 2**32 - 5_000_000
+    feed(0, {"rx_bytes": near, "tx_bytes": near, "rx_packets": 10}, narrow=names)
+    feed(0.1, {"rx_bytes": 5_000_000, "tx_bytes": 5_000_000, "rx_packets": 20}, narrow=names)
+
+    assert feed.total("rx_bytes") == 10_000_000
+    assert feed.rates.events["reset"] == 0

@@ -333,3 +333,31 @@ def test_a_kill_at_any_instant_loses_at_most_the_open_file(tmp_path: Path) -> No
         recorder.close()
         assert len(replayed(directory, PortTable())) == len(got) + 3
         assert not list(directory.glob(".*"))
+
+
+def test_counters_that_are_narrow_on_some_ports_stay_so(tmp_path: Path) -> None:
+    """A 32-bit and a 64-bit port of one counter, recorded together."""
+    ports = PortTable()
+    narrow, wide = ports.intern("host", "old"), ports.intern("host", "new")
+    recorder = Recorder(tmp_path / "out", ports)
+    for second in range(3):
+        for port, marks in ((narrow, frozenset({"rx_bytes"})), (wide, frozenset[str]())):
+            recorder.write(
+                Batch(
+                    "test",
+                    np.array([1_780_000_000_000_000_000 + second * 10**9], np.int64),
+                    np.array([port], np.int32),
+                    {"rx_bytes": np.array([second * 1000], np.uint64)},
+                    narrow=marks,
+                )
+            )
+    recorder.close()
+
+    again = PortTable()
+    marked = {}
+    for batch in Trace.open(tmp_path / "out", again).batches():
+        for port in batch.port.tolist():
+            rows = batch.port == port
+            told = batch.narrow_rows.get("rx_bytes", np.full(len(rows), "rx_bytes" in batch.narrow))
+            marked[again.ports[port]] = bool(told[rows].all())
+    assert marked == {"old": True, "new": False}

@@ -25,7 +25,8 @@ COPY --from=build /opt/fabriclens /opt/fabriclens
 ENV PATH=/opt/fabriclens/bin:$PATH \
     PYTHONDONTWRITEBYTECODE=1 \
     PYTHONUNBUFFERED=1 \
-    OMP_NUM_THREADS=1
+    OMP_NUM_THREADS=1 \
+    OPENBLAS_NUM_THREADS=1
 # Nothing is written outside an operator's own volumes: run with a read-only root.
 USER 65532:65532
 EXPOSE 9400

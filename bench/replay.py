@@ -8,10 +8,14 @@ but the start of the process: opening, rates, labels, congestion, routes, Frame,
 """
 
 import asyncio
+import os
 import sys
 import tempfile
 import time
 from pathlib import Path
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # as the command does
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
 import pyarrow as pa

@@ -13,6 +13,7 @@ import sys
 import time
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
 from prometheus_client import CollectorRegistry, Gauge, generate_latest

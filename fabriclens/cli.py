@@ -1,6 +1,7 @@
 """The command line. Every command imports what it needs when it runs, so that `--help` is quick."""
 
 import asyncio
+import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -282,6 +283,9 @@ def _emit(result: Any, as_json: bool, pretty: Callable[[Any], None]) -> None:
 
 def main() -> None:
     """Entry point of the `fabriclens` command."""
+    # A tick is the work of one thread; more would only wait for each other on small matrices.
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+        os.environ.setdefault(name, "1")
     app()
 
 

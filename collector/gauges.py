@@ -46,10 +46,13 @@ class Gauges:
             row = GAUGE_INDEX[name]
             parts = [batch for batch in batches if name in batch.gauges]
             values = np.concatenate([batch.gauges[name] for batch in parts])
-            told = ~np.isnan(values)
-            values = values[told]
-            port = np.concatenate([batch.port for batch in parts])[told]
-            time = np.concatenate([batch.time for batch in parts])[told]
+            port = np.concatenate([batch.port for batch in parts])
+            time = np.concatenate([batch.time for batch in parts])
+            told = np.isfinite(values) & (time >= self._at[row, port])
+            if (time[1:] < time[:-1]).any():
+                order = np.argsort(time, kind="stable")
+                values, port, time, told = values[order], port[order], time[order], told[order]
+            values, port, time = values[told], port[told], time[told]
             if row in (_MOST, _MEAN):
                 named, joined = self._joined(row, port, values)
                 self._value[row, named] = joined

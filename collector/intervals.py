@@ -129,7 +129,7 @@ class Intervals:
         often = stalls >= 0.15 * self._runs[port]
         few = (stalls >= 4) & (resumed >= 0.7 * stalls) & often & (self.usual[port] >= FAST)
         regular = (self._changes[port] >= 6) & (self._wobble[port] < 0.2 * refresh)
-        many = regular & (refresh >= 3 * self._reading[port]) & (refresh <= LONGEST_REFRESH)
+        many = regular & (refresh >= 3 * self._reading[port])
         verdict: Bools = few | many
         return verdict
 
@@ -241,8 +241,10 @@ class Intervals:
         self._local[port] = local
         self._seen_at[port] = np.clip(part.time[keep], self._start, self._end)
         each, usual = seconds / part.folded[keep], self.usual[port]
-        calm = np.where(timing.gap[keep], usual, np.minimum(each, 3 * np.fmax(usual, each / 3)))
-        moved = np.where(np.isnan(usual), each, usual + 0.1 * (calm - usual))
+        # A single gap hardly moves what is usual; a source that really slowed down soon does.
+        calm = np.minimum(each, 10 * np.where(np.isnan(usual), each, usual) + 1)
+        pull = np.where(timing.gap[keep], 0.2, 0.1)
+        moved = np.where(np.isnan(usual), each, usual + pull * (calm - usual))
         self.usual[port] = np.where(first, usual, moved)
         learns = ~first & (part.folded[keep] == 1) & ~(usual < FAST)
         self._learn_refresh(port, changed & ~first, quiet, learns)
@@ -261,11 +263,11 @@ class Intervals:
         self._resumed[port] = self._resumed[port] * memory + (still & changed)
 
     def _learn_rhythm(self, port: Int32s, changed: Bools, quiet: Floats) -> None:
-        """How long a standstill lasts, and how alike the standstills are."""
+        """How long a standstill lasts, and how alike they are; longer ones are true silence."""
+        changed = changed & (quiet <= LONGEST_REFRESH)
         refresh, changes = self._refresh[port], self._changes[port]
-        sample = np.minimum(quiet, 10 * LONGEST_HOLD)
-        learned = np.where(refresh == 0, sample, refresh + 0.1 * (sample - refresh))
-        off = np.abs(sample - learned)
+        learned = np.where(refresh == 0, quiet, refresh + 0.1 * (quiet - refresh))
+        off = np.abs(quiet - learned)
         self._wobble[port] += np.where(changed, 0.1 * (off - self._wobble[port]), 0)
         self._refresh[port] = np.where(changed, learned, refresh)
         self._changes[port] = np.minimum(changes + changed, 100)

@@ -657,3 +657,58 @@ def test_two_narrow_counters_that_wrap_together_while_others_rise():
 
     assert feed.total("rx_bytes") == 10_000_000
     assert feed.rates.events["reset"] == 0
+
+
+@pytest.mark.parametrize(
+    "times", [[0, 0.1, *range(1, 20)], [*np.arange(0, 2, 0.1), *range(2, 25)], [0, 1, 2, *range(10, 400, 10)]]
+)  # fmt: skip
+def test_a_source_that_slows_down_is_rated_again_soon(times):
+    feed = Feed(10e9)
+    for time in times:
+        feed(time, {"rx_bytes": int(time * 1e6)})
+
+    assert pytest.approx(feed.rate("rx_bytes")[-8:]) == [1e6] * 8
+
+
+def test_two_sources_close_together_do_not_look_like_gaps():
+    rates = Rates()
+    speed = np.array([1e9])
+    for second in range(1, 20):
+        pair = [
+            batch(0, second, {"rx_bytes": 1000 * second}),
+            batch(0, second + 0.05, {"rx_discards": 10 * second}),
+        ]
+        measured = rates.update(pair, EPOCH + (second + 1) * NS, 1.0, speed)
+
+    assert pytest.approx(measured.rate("rx_bytes")[0]) == 1000
+    assert pytest.approx(measured.rate("rx_discards")[0]) == 10
+
+
+def test_a_late_gauge_does_not_replace_a_newer_one():
+    rates = Rates()
+    pair = [
+        batch(0, 2, {}, gauges={"oper_up": 0.0}),
+        batch(0, 1, {}, gauges={"oper_up": 1.0}),
+    ]
+    measured = rates.update(pair, EPOCH + 2 * NS, 2.0, np.array([1e9]))
+
+    assert measured.gauge("oper_up")[0] == 0
+
+
+def test_bursts_behind_a_slow_refresh_keep_their_bytes_in_the_rates():
+    """Five seconds on, five off, refreshed every second, read ten times a second."""
+    rates, tick = Rates(), 0.1
+    moments = np.arange(1200)
+    seconds = np.floor(moments * tick + 1e-9)
+    on = np.array([sum(1 for s in range(int(until)) if s % 10 < 5) for until in seconds])
+    cutter = TickCutter(tick)
+    time = EPOCH + 7_000_000 + moments * 100_000_000
+    cutter.push(rows({"rx_bytes": (on * 6_000_000_000).astype(np.uint64)}, moments * 0, time))
+    seen = [
+        rates.update(window.batches, window.end, tick, np.array([100e9])).rate("rx_bytes")[0]
+        for window in cutter.flush()
+    ]
+    settled = np.array(seen[len(seen) // 2 :])
+
+    assert np.nanmax(settled) <= 6e9 * 1.1
+    assert np.nansum(settled) * tick == pytest.approx(on[-1] * 6e9 / 2, rel=0.25)

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from analyzer.frame import Frame, Suggestion
 from classifier.labels import LABELS
 from collector.counters import CUMULATIVE_INDEX
-from collector.record import Floats
 from exporters.catalogue import CATALOGUE, CONGESTED, PREFIX, Metric
 from exporters.families import (
     Column,
@@ -28,7 +27,7 @@ from exporters.families import (
     route_rows,
 )
 from exporters.selfmetrics import Snapshot
-from exporters.sums import DeviceSums, bytes_by_label
+from exporters.sums import DeviceSums, LabelBytes
 from exporters.text import Lines, PortLabels, choices, lines, merged, pairs, pieces, samples
 
 Ports = Literal["all", "congested", "none"]
@@ -102,7 +101,7 @@ class Baker:
         self.seconds = 0.0
         self._labels = PortLabels()
         self._receive, self._transmit = DeviceSums(), DeviceSums()
-        self._bytes: Floats = np.zeros(len(LABELS))
+        self._bytes = LabelBytes()
         self._hot_until = np.empty(0, dtype=np.int64)
         self._routes: tuple[tuple[Suggestion, ...] | None, list[tuple[Metric, Lines]]] = (None, [])
 
@@ -124,10 +123,10 @@ class Baker:
 
     def _sums(self, frame: Frame) -> list[tuple[Metric, Rows]]:
         """Counters that this baker keeps: bytes by class, bytes by device."""
-        self._bytes += bytes_by_label(frame)
+        self._bytes.add(frame)
         traffic = [
             ({"label": label}, value)
-            for label, value in zip(LABELS, self._bytes.tolist(), strict=True)
+            for label, value in zip(LABELS, self._bytes.sums.tolist(), strict=True)
         ]
         result: list[tuple[Metric, Rows]] = [(CATALOGUE[f"{PREFIX}traffic_bytes_total"], traffic)]
         names = frame.fabric.names

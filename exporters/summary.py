@@ -9,7 +9,7 @@ from classifier.labels import LABELS
 from exporters.catalogue import CONGESTED
 from exporters.documents import iso_time
 from exporters.families import congested
-from exporters.sums import bytes_by_label
+from exporters.sums import LabelBytes
 
 
 class Summary:
@@ -21,7 +21,7 @@ class Summary:
         self._seen = np.zeros(0, dtype=np.bool_)
         self._worst = np.zeros(0)
         self._ticks_above = np.zeros(0, dtype=np.int64)
-        self._bytes = np.zeros(len(LABELS))
+        self._bytes = LabelBytes()
         self._ticks = self._rows = 0
         self._begin: int | None = None
         self._end = 0
@@ -38,7 +38,7 @@ class Summary:
         self._seen |= live
         np.fmax(self._worst, frame.congestion.score, out=self._worst, where=live)
         self._ticks_above += congested(frame)
-        self._bytes += bytes_by_label(frame)
+        self._bytes.add(frame)
         self._ticks += 1
         self._rows += int(live.sum())
         if self._begin is None:
@@ -56,7 +56,7 @@ class Summary:
             "ticks": self._ticks,
             "rows": self._rows,
             "bytes_by_label": dict(
-                zip(LABELS, (round(value) for value in self._bytes.tolist()), strict=True)
+                zip(LABELS, (round(value) for value in self._bytes.sums.tolist()), strict=True)
             ),
             "congestion_threshold": CONGESTED,
             "congested_ports": [

@@ -7,20 +7,36 @@ from classifier.labels import LABELS, SHARES, UNKNOWN
 from collector.record import Bools, Floats, Int32s, UInt64s
 
 
-def bytes_by_label(frame: Frame) -> Floats:
-    """(labels,) bytes that all ports sent in this tick, by class.
+class LabelBytes:
+    """(labels,) bytes that all ports sent so far, by class, in `sums`.
 
-    A port with a label gives its bytes to the classes by its shares; those of a port labelled
-    `unknown` stay unknown, whatever its shares guess.
+    Bytes are increases of the ports' totals, so they add up whatever the sampling interval and the
+    tick are; in the first frame, before there is an increase, they are the rate's. A port with a
+    label gives its bytes to the classes by its shares; those of a port labelled `unknown` stay
+    unknown, whatever its shares guess.
     """
-    labels = frame.labels
-    sent = frame.measured.rate("tx_bytes") * frame.seconds
-    counted = frame.measured.live & (sent > 0)
-    known = counted & (labels.label != UNKNOWN) & ~np.isnan(labels.share[:, 0])
-    result = np.zeros(len(LABELS))
-    result[: len(SHARES)] = sent[known] @ labels.share[known].astype(np.float64)
-    result[UNKNOWN] = sent[counted & ~known].sum()
-    return result
+
+    def __init__(self) -> None:
+        self.sums: Floats = np.zeros(len(LABELS))
+        self._before: UInt64s | None = None
+
+    def add(self, frame: Frame) -> None:
+        """Take in one tick."""
+        labels, sent = frame.labels, self._sent(frame)
+        counted = sent > 0
+        known = counted & (labels.label != UNKNOWN) & ~np.isnan(labels.share[:, 0])
+        self.sums[: len(SHARES)] += sent[known] @ labels.share[known].astype(np.float64)
+        self.sums[UNKNOWN] += sent[counted & ~known].sum()
+
+    def _sent(self, frame: Frame) -> Floats:
+        totals, before = frame.measured.total("tx_bytes"), self._before
+        self._before = totals.copy()
+        if before is None:
+            sent: Floats = frame.measured.rate("tx_bytes") * frame.seconds
+            return np.where(frame.measured.live & (sent > 0), sent, 0.0)
+        known = np.zeros_like(totals)
+        known[: len(before)] = before
+        return np.where(totals > known, totals - known, 0).astype(np.float64)
 
 
 class DeviceSums:

@@ -660,8 +660,13 @@ def test_two_narrow_counters_that_wrap_together_while_others_rise():
 
 
 @pytest.mark.parametrize(
-    "times", [[0, 0.1, *range(1, 20)], [*np.arange(0, 2, 0.1), *range(2, 25)], [0, 1, 2, *range(10, 400, 10)]]
-)  # fmt: skip
+    "times",
+    [
+        [0, 0.1, *range(1, 20)],
+        [*np.arange(0, 2, 0.1), *range(2, 25)],
+        [0, 1, 2, *range(10, 400, 10)],
+    ],
+)
 def test_a_source_that_slows_down_is_rated_again_soon(times):
     feed = Feed(10e9)
     for time in times:

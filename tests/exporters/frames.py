@@ -54,14 +54,14 @@ def large_frame(
     ports: int, *, number: int = 0, per_device: int = 64, counters=USUAL, seed: int = 1
 ) -> Frame:
     """A frame of so many live ports with plausible values; device and port names are numbered."""
-    random = np.random.default_rng(seed + number)
+    random, base = np.random.default_rng(seed + number), np.random.default_rng(seed)
     devices = -(-ports // per_device)
     totals = np.zeros((len(CUMULATIVE), ports), dtype=np.uint64)
     rates = np.full((len(CUMULATIVE), ports), np.nan)
     present = np.zeros((len(CUMULATIVE), ports), dtype=np.bool_)
     for name in counters:
         row = CUMULATIVE_INDEX[name]
-        totals[row] = random.integers(0, 2**60, ports, dtype=np.uint64)
+        totals[row] = base.integers(0, 2**50, ports, dtype=np.uint64) + np.uint64(number * 10**9)
         rates[row] = random.random(ports) * 5e10
         present[row] = True
     gauges = np.full((len(GAUGES), ports), np.nan)
@@ -130,7 +130,8 @@ def small_frame(number: int = 0, *, suggestions=(AVOID, WEIGHTS)) -> Frame:
     totals, rates, present = measured.totals, measured.rates, measured.present
     tx, rx = CUMULATIVE_INDEX["tx_bytes"], CUMULATIVE_INDEX["rx_bytes"]
     step = np.uint64(number)
-    totals[tx] = np.array([2**53 + 1, 1000, 2000, 3000], dtype=np.uint64) + step * np.uint64(1000)
+    moving = np.array([1000, 1000, 1000, 0], dtype=np.uint64)  # the last port is silent
+    totals[tx] = np.array([2**53 + 1, 1000, 2000, 3000], dtype=np.uint64) + step * moving
     totals[rx] = np.array([10, 20, 30, 40], dtype=np.uint64) + step * np.uint64(10)
     totals[CUMULATIVE_INDEX["tx_stalled_ns"]] = 1_500_000_000
     rates[tx], rates[rx] = 1000.0, 10.0

@@ -156,6 +156,8 @@ class _Draft:
             left = np.where(group == row, 0.0, usable)
             if ratio[row] > 0 and np.count_nonzero(left) < FEWEST_HOPS:
                 continue
+            if not left.any() and self._reason(int(row)) != "down":
+                continue  # a bad path is better than none
             reached = float(gain(usable[:, None], left[:, None])[0]) if left.any() else 1.0
             if ratio[row] > 0 and reached < KEEP_GAIN:
                 continue

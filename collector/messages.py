@@ -103,7 +103,7 @@ def block(dump: Dump, starts: Starts, offset: int, count: int) -> Words:
 
 def text(data: memoryview, begin: int, stop: int) -> str:
     """A NUL-terminated string."""
-    return bytes(data[begin:stop]).split(b"\0", 1)[0].decode(errors="replace")
+    return bytes(data[begin:stop]).split(b"\0", 1)[0].decode(errors="backslashreplace")
 
 
 def parse_link_stats(dump: Dump) -> tuple[Int32s, UInt64s]:

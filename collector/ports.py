@@ -23,10 +23,15 @@ class PortTable:
         if known is None:
             known = len(self.ports)
             self._ids[key] = known
-            self.devices.append(device)
-            self.ports.append(port)
+            self.devices.append(_printable(device))
+            self.ports.append(_printable(port))
         return known
 
     def find(self, device: str, port: str) -> int:
         """The id of (device, port), or -1 where it was never seen."""
         return self._ids.get((device, port), -1)
+
+
+def _printable(name: str) -> str:
+    """The name with what no encoder takes (lone surrogates of broken bytes) written out."""
+    return name.encode("utf-8", "backslashreplace").decode("utf-8")

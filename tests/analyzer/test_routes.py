@@ -204,3 +204,14 @@ def test_suggestions_are_sound_for_any_speeds(site, data):
                 weight for port, weight in one.weights if up[net.find(f"{one.device}:{port}")] != 0
             ]
             assert sum(weight > 0 for _, weight in one.weights) <= len(live)
+
+
+def test_a_leaf_keeps_its_last_ways_out_however_bad_they_are(site):
+    """Errors behind every uplink: draining them all would cut the leaf off."""
+    net = site(leaves=3, spines=2)
+    bad = np.zeros(len(net.ports))
+    for name in ("leaf0:up0.0", "leaf0:up1.0"):
+        bad[net.fabric.peer[net.find(name)]] = 1e5
+    found = Control(net).run(12, speed_bps=100e9, rx_packets=1e6, tx_packets=1e6, rx_errors=bad)
+
+    assert [one for one in found if one.kind == "drain_link"] == []

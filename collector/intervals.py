@@ -142,8 +142,9 @@ class Intervals:
         """
         port = part.port
         first = self._time[port] == 0
-        elapsed, events = self._elapsed(part, first, changed, fell, newest)
-        keep = first | (elapsed > 0) | self._news(part, newest)
+        news = ~first & self._news(part, newest)
+        elapsed, events = self._elapsed(part, first, changed, fell, news)
+        keep = first | (elapsed > 0) | news
         seconds = np.where(first, 0.0, elapsed / 1e9)
         usual = self.usual[port]
         local = np.where(first, part.time, self._local[port] + elapsed)
@@ -177,7 +178,7 @@ class Intervals:
         return news
 
     def _elapsed(
-        self, part: Block, first: Bools, changed: Bools, fell: Bools, newest: Int64s
+        self, part: Block, first: Bools, changed: Bools, fell: Bools, news: Bools
     ) -> tuple[Int64s, dict[str, int]]:
         """(n,) ns since each port's last sample; 0 marks a row to drop. And why rows were dropped.
 
@@ -187,7 +188,6 @@ class Intervals:
         """
         port = part.port
         told = part.time - self._time[port]
-        news = ~first & self._news(part, newest)
         duplicate = ~first & (told == 0) & ~news
         late = ~first & (told < 0) & ~news
         jump = np.zeros(len(port), np.bool_)

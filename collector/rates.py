@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -242,12 +242,8 @@ class Rates:
         sums.increase[:, port] += np.where(usable, verdict.delta, np.uint64(0))
         sums.span[:, port] += np.where(usable, elapsed, 0)
         sums.spoilt[:, port] |= part.valid & ~usable & ~timing.held[None, :]
-        if moves.all():
-            self._value[cells] = part.values
-            self._anchor[cells] = timing.local[None, :]
-        else:
-            self._value[cells] = np.where(moves, part.values, self._value[cells])
-            self._anchor[cells] = np.where(moves, timing.local[None, :], self._anchor[cells])
+        self._value[cells] = np.where(moves, part.values, self._value[cells])
+        self._anchor[cells] = np.where(moves, timing.local[None, :], self._anchor[cells])
         self._present[cells] = present | first
         settled = verdict.rebase & (self._suspect_at[cells] > 0)
         if settled.any():
@@ -306,19 +302,14 @@ class Rates:
         return np.where(self._doubt[0] >= DOUBTED, np.nan, known)
 
     def _grow(self, ports: int) -> None:
-        """Room for new ports; doubling keeps the copying linear."""
+        """Room for new ports, at most once a tick however many came."""
         self._intervals.grow(ports)
         self._gauges.grow(ports)
         if ports <= self._size:
             return
         more = ports - self._size
-        for name in ("_value", "_anchor", "_total", "_present", "_suspect"):
-            setattr(self, name, _widen(getattr(self, name), more, 0))
-        for name in ("_suspect_at", "_backlog_until", "_resets", "_frozen", "_doubt"):
-            setattr(self, name, _widen(getattr(self, name), more, 0))
-        self._rate = _widen(self._rate, more, np.nan)
+        for name, array in vars(self).items():
+            if isinstance(array, np.ndarray):
+                fill = np.nan if name == "_rate" else 0
+                setattr(self, name, np.pad(array, ((0, 0), (0, more)), constant_values=fill))
         self._size = ports
-
-
-def _widen(array: NDArray[Any], more: int, fill: float) -> NDArray[Any]:
-    return np.pad(array, ((0, 0), (0, more)), constant_values=fill)

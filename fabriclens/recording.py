@@ -1,6 +1,7 @@
 """`fabriclens record`: sources straight into a trace, without the rest of the daemon."""
 
 import asyncio
+from collections.abc import Iterable
 from pathlib import Path
 
 from collector.channel import Channel
@@ -8,6 +9,7 @@ from collector.clock import SteadyClock
 from collector.dictionary import load_dictionary
 from collector.errors import SourceUnavailable
 from collector.ports import PortTable
+from collector.record import Batch
 from collector.recorder import Recorder
 from collector.sources import load as load_source
 from collector.supervise import Supervisor
@@ -35,14 +37,14 @@ async def record(config: Config, out: Path, seconds: float | None = None) -> int
         async with told_to_end() as ended, asyncio.timeout(seconds):
             while not ended.is_set() and not all(task.done() for task in tasks):
                 await asyncio.sleep(_PAUSE)
-                await asyncio.to_thread(_write, recorder, channel)
+                await asyncio.to_thread(_write, recorder, channel.drain())
     except TimeoutError:
         pass
     finally:
         for task in tasks:
             task.cancel()
         results = await asyncio.gather(*tasks, return_exceptions=True)
-        _write(recorder, channel)
+        _write(recorder, channel.drain())
         recorder.close()
     for result in results:
         if isinstance(result, Exception):
@@ -53,6 +55,6 @@ async def record(config: Config, out: Path, seconds: float | None = None) -> int
     return recorder.counts.rows
 
 
-def _write(recorder: Recorder, channel: Channel) -> None:
-    for batch in channel.drain():
+def _write(recorder: Recorder, batches: Iterable[Batch]) -> None:
+    for batch in batches:
         recorder.write(batch)
